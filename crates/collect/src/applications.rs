@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use weir_flow::{protocol_name, service_name, text};
 use weir_wire::value::be_uint;
 
-use crate::domain::DomainKey;
+use crate::domain_key::DomainKey;
 
 /// Most names that are remembered, of all exporters; more are counted under `applications_refused`.
 pub(crate) const NAMES_MAX: usize = 1 << 16;

@@ -9,7 +9,8 @@ use arrow::datatypes::ArrowPrimitiveType;
 
 use crate::applications::ApplicationNames;
 use crate::clock::{MessageClock, TimeForm};
-use crate::domain::Domain;
+use crate::domain::DomainTemplates;
+use crate::domain_key::DomainKey;
 use crate::lists;
 use crate::observed::{self, ObservedPacket};
 use crate::plan::{IntervalForm, Op, Plan};
@@ -17,14 +18,21 @@ use crate::records::{Records, is_set};
 use crate::sampling::Rate;
 use crate::{section, texts};
 
-/// Appends the records to their columns; the group of rows must have been begun. By the templates of the domain lists are
-/// read, by `names` applications. Returns how many lists could not be read.
+/// What the records of a domain are read by, besides their plan.
+pub(crate) struct KnownOfDomain<'a> {
+    pub key: DomainKey,
+    /// By these, lists are read.
+    pub templates: &'a DomainTemplates,
+    /// Names of the numbers of applications.
+    pub names: &'a ApplicationNames,
+}
+
+/// Appends the records to their columns; the group of rows must have been begun. Returns how many lists could not be read.
 pub(crate) fn write(
     plan: &Plan,
     records: Records<'_>,
     clock: &MessageClock,
-    domain: &Domain,
-    names: &ApplicationNames,
+    known: &KnownOfDomain<'_>,
     builder: &mut FlowBatchBuilder,
 ) -> u32 {
     for op in &plan.ops {
@@ -56,7 +64,7 @@ pub(crate) fn write(
             Op::ApplicationName { field, number } => {
                 let positions = records.located.field(field);
                 let target = builder.text(Column::Application);
-                let name = |at| names.name(domain.key, number, records.octets(&positions, at));
+                let name = |at| known.names.name(known.key, number, records.octets(&positions, at));
                 (0..records.len()).for_each(|at| target.push(name(at).map(str::as_bytes)));
             }
             Op::Time { column, field, form, init_time } => {
@@ -69,7 +77,7 @@ pub(crate) fn write(
         section::write(rows, builder, |column| plan.writes(column));
     }
     if plan.has_lists {
-        return lists::write_leftovers(plan, records, &domain.templates, builder);
+        return lists::write_leftovers(plan, records, known.templates, builder);
     }
     if !plan.leftovers.is_empty() {
         write_leftovers(plan, records, sections.as_deref(), builder);

@@ -18,6 +18,7 @@ mod columns;
 mod counters;
 pub mod decoder;
 mod domain;
+mod domain_key;
 pub mod inspection;
 mod ledger;
 pub mod limits;

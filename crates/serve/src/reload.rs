@@ -4,19 +4,14 @@
 //! Questions that run go on as they began; connections stay.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use tokio::sync::watch;
 use utoipa::ToSchema;
 use weir_chain::OptionError;
-use weir_sql::{Enrichment, EnrichmentFiles};
+use weir_sql::EnrichmentFiles;
 
-use crate::audit::AuditLine;
-use crate::problem::{Answered, Problem, with_causes};
-use crate::server::check;
-use crate::service::Service;
-use crate::tls;
 use crate::users::User;
 
 /// What a configuration says now.
@@ -38,8 +33,8 @@ type Tell = dyn Fn() + Send + Sync;
 /// How the configuration is read again, by whoever runs the service.
 #[derive(Clone)]
 pub struct Reloader {
-    read: Arc<Read>,
-    tell: Arc<Tell>,
+    pub(crate) read: Arc<Read>,
+    pub(crate) tell: Arc<Tell>,
 }
 
 impl std::fmt::Debug for Reloader {
@@ -61,9 +56,9 @@ impl Reloader {
 /// How often the configuration was read again.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
-    turn: Mutex<()>,
-    done: watch::Sender<u64>,
-    failed: AtomicU64,
+    pub(crate) turn: Mutex<()>,
+    pub(crate) done: watch::Sender<u64>,
+    pub(crate) failed: AtomicU64,
 }
 
 impl Reloads {
@@ -87,77 +82,9 @@ impl Reloads {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ReloadAnswer {
     /// Users that there are now.
-    users: usize,
+    pub(crate) users: usize,
     /// Whether the service speaks TLS, whose certificate was read.
-    has_tls: bool,
+    pub(crate) has_tls: bool,
     /// Sections of the configuration that are not as they were, and take a restart.
-    restart_needed: Vec<String>,
-}
-
-impl Service {
-    /// Reads the configuration again, or leaves all as it was and says why.
-    pub(crate) fn reload(&self, user: &str) -> Answered<ReloadAnswer> {
-        // one after the other: the later one has the last word
-        let _turn = self.reloads.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let reloaded = self.read_again();
-        let (outcome, text) = match &reloaded {
-            Ok(_) => ("accepted", String::new()),
-            Err(problem) => ("failed", problem.detail.clone()),
-        };
-        self.listening.audit.write(&AuditLine::now("reload", user, None, &text, outcome));
-        match &reloaded {
-            Ok(reloaded) => {
-                tracing::info!("the configuration was read again: {} users", reloaded.users);
-                self.reloads.done.send_modify(|times| *times += 1);
-            }
-            Err(problem) => {
-                tracing::error!("the configuration stays as it was: {}", problem.detail);
-                self.reloads.failed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        reloaded
-    }
-
-    fn read_again(&self) -> Answered<ReloadAnswer> {
-        let reloader = self.options.reloader.as_ref();
-        let reloader =
-            reloader.ok_or_else(|| Problem::not_found("there is no configuration that could be read again"))?;
-        let Reloaded { users, enrichment, restart_needed } = (reloader.read)()?;
-        check(self.listening.address, &users).map_err(|error| Problem::request(error.to_string()))?;
-        check_still_users(self.access.has_users(), &users)?;
-        let enrichment = Enrichment::load(&enrichment).map_err(|error| Problem::request(with_causes(&error)))?;
-        let identity = tls::options(&self.options.http)?;
-        if let (Some(server), Some(options)) = (&self.listening.tls, &identity) {
-            // the last that may fail, and it leaves the old certificate where it does
-            server.reload(options).map_err(|error| Problem::request(with_causes(&error)))?;
-        }
-        let answer = ReloadAnswer { users: users.len(), has_tls: self.listening.tls.is_some(), restart_needed };
-        self.access.replace_users(users);
-        self.archive.set_enrichment(Arc::new(enrichment));
-        (reloader.tell)();
-        Ok(answer)
-    }
-}
-
-/// Refuses to go on without users where there were some: a file of users that is missing would let anybody ask as an admin.
-fn check_still_users(had_users: bool, users: &[User]) -> Answered<()> {
-    if had_users && users.is_empty() {
-        return Err(Problem::request("there are no users any more, and anybody could ask")
-            .with_hint("a restart serves this machine without users"));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn users_do_not_disappear_while_it_runs() {
-        let hash = crate::hash_password("secret").expect("a hash");
-        let users = [User::new("ann", crate::Role::Admin, Some(hash), Vec::new()).expect("a user")];
-        assert_eq!(check_still_users(true, &[]).expect_err("nobody is left").status, 400);
-        assert!(check_still_users(true, &users).is_ok());
-        assert!(check_still_users(false, &[]).is_ok() && check_still_users(false, &users).is_ok());
-    }
+    pub(crate) restart_needed: Vec<String>,
 }

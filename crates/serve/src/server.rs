@@ -29,12 +29,12 @@ use weir_sql::{EngineError, Enrichment, QuestionService};
 
 use crate::archive::AskedArchive;
 use crate::audit::AuditLog;
+use crate::exposure::{Unprotected, check};
 use crate::live::{LiveSample, LiveThread};
 use crate::peer::Peer;
 use crate::service::{Listening, Parts, Service, ServiceOptions};
 use crate::status::Status;
 use crate::tls::Accepted;
-use crate::users::User;
 use crate::wire_counts::WireCounts;
 use crate::wires::Wires;
 use crate::{api, peer, tls};
@@ -50,11 +50,8 @@ const ENDING_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// It would be open to the network without users.
-    #[error(
-        "{0} is not an address of this machine only, and there are no users\nhint: add [[users]] to the configuration, or \
-         listen on 127.0.0.1"
-    )]
-    Unprotected(SocketAddr),
+    #[error(transparent)]
+    Unprotected(#[from] Unprotected),
     /// The address cannot be had.
     #[error("cannot listen on {address}")]
     Listen {
@@ -190,14 +187,6 @@ async fn logged<E: std::error::Error>(protocol: &str, run: impl Future<Output = 
     }
 }
 
-/// Refuses to be open to others than this machine where there are no users.
-pub(crate) fn check(address: SocketAddr, users: &[User]) -> Result<(), ServeError> {
-    if users.is_empty() && !address.ip().is_loopback() {
-        return Err(ServeError::Unprotected(address));
-    }
-    Ok(())
-}
-
 /// A service that answers.
 #[derive(Debug)]
 pub struct RunningServer {
@@ -329,6 +318,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::User;
 
     #[test]
     fn it_is_not_open_to_the_network_without_users() {

@@ -8,6 +8,7 @@
 //! them would not survive that. What speaks against it is a text for each row on its way; in a segment it is one entry of a
 //! dictionary.
 
+mod build;
 mod names;
 mod options;
 mod plan;
@@ -60,7 +61,7 @@ pub const KIND: ComponentKind<EnrichOptions> = ComponentKind {
           `name_lookups_without_name` those without a name, `name_hits` values that got a name, \
           `name_questions_dropped` questions that were dropped because too many waited; they are asked again with the \
           next row of the address.",
-    configure: options::configure,
+    configure: build::configure,
 };
 
 struct Enrich {

@@ -9,7 +9,7 @@ use super::learned::OptionsSet;
 use super::samplers::SharedSamplers;
 use crate::applications::ApplicationNames;
 use crate::clock::MessageClock;
-use crate::columns;
+use crate::columns::{self, KnownOfDomain};
 use crate::counters::{CounterRows, SampleOrigin};
 use crate::domain::{CompiledTemplate, Domain};
 use crate::options::{OptionsTable, RecordOrigin};
@@ -181,7 +181,8 @@ fn append(
     builder.u32(Column::ObservationDomain).repeat(domain.key.domain, rows);
     builder.u8(Column::ExportVersion).repeat(domain.key.version, rows);
     let plan = &compiled.plan;
-    let undecodable = columns::write(plan, records, clock, domain, names, builder);
+    let known = KnownOfDomain { key: domain.key, templates: &domain.templates, names };
+    let undecodable = columns::write(plan, records, clock, &known, builder);
     time_flags::write(plan, records, clock, domain.key.session.transport, builder);
     if !plan.has_sampling_interval {
         let (named, unnamed) = shared.map_or((&domain.samplers, &domain.samplers), |s| (s.named(), s.unnamed()));

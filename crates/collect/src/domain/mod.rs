@@ -3,42 +3,15 @@
 mod activity;
 mod templates;
 
-use weir_flow::SequenceKey;
-
 use crate::Limits;
 use crate::decoder::sflow::AgentState;
 use crate::inspection::Inspection;
 use crate::sampling::Samplers;
 use crate::sequence::{Duplicates, Sequence, SequenceUnit};
-use crate::session::{Session, Transport};
 
+pub(crate) use crate::domain_key::DomainKey;
 pub(crate) use activity::{Activity, DomainStatus, EvictionPriority, Usefulness};
 pub(crate) use templates::{CompiledTemplate, DomainTemplates, TemplateCount};
-
-/// What templates, sequence numbers and the books are kept by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct DomainKey {
-    pub session: Session,
-    pub version: u8,
-    pub domain: u32,
-}
-
-impl DomainKey {
-    /// Who sends with one sequence of numbers; `None` for connections, whose numbers begin anew with each.
-    pub(crate) fn sequence_key(&self) -> Option<SequenceKey> {
-        (self.session.transport == Transport::Udp).then(|| SequenceKey {
-            exporter: self.exporter(),
-            exporter_port: self.session.source.port(),
-            observation_domain: self.domain,
-            export_version: self.version,
-        })
-    }
-
-    /// Address of the exporter, 4 or 16 octets, as flows and books have it.
-    pub(crate) fn exporter(&self) -> Vec<u8> {
-        weir_flow::address::with_octets(self.session.source.ip().to_canonical(), <[u8]>::to_vec)
-    }
-}
 
 /// One Observation Domain of one transport session.
 #[derive(Debug)]

@@ -36,6 +36,7 @@ const FIRST_SET: &str = "the dissector stops after the first of sixteen data set
 const UNKNOWN_COUNTERS: &str = "the dissector does not step over structures of counters that it does not know (OpenFlow, \
     host, enterprises) and reads what follows wrongly";
 const DISCARDED: &str = "the dissector does not know discarded packets";
+const NO_INTERFACE: &str = "0x3fffffff says that the device itself sent or took the packet (sFlow 5), which is no interface; the dissector prints the number";
 const SAMPLE_TOO_SHORT: &str = "the sample states four octets less than its record has, which is refused; the \
     dissector reads on";
 const BRIDGED: &str = "Ethernet behind a label stack, which the dissector does not look into without being told to; \
@@ -253,6 +254,20 @@ pub(crate) const KNOWN: &[Known] = &[
         SAMPLE_TOO_SHORT,
     ),
     known("tshark on sFlow", "gopacket+gopacket/006_sflow5_SFlowTestPacket8.bin", "next hop", 1, SAMPLE_TOO_SHORT),
+    known(
+        "tshark on sFlow",
+        "gopacket+gopacket/010_sflow5_SFlowEthernetFramePacket.bin",
+        "input interface",
+        6,
+        NO_INTERFACE,
+    ),
+    known(
+        "tshark on sFlow",
+        "gopacket+gopacket/010_sflow5_SFlowEthernetFramePacket.bin",
+        "output interface",
+        1,
+        NO_INTERFACE,
+    ),
     known(
         "tshark on sFlow",
         "gopacket+gopacket/006_sflow5_SFlowTestPacket8.bin",

@@ -221,10 +221,10 @@ all flows
     fn a_strip_is_a_line_for_each_series() {
         let drawn = strip(&chart(&[("first", &[0.0, 8.0, 1.0, 0.0]), ("second", &[4.0, 0.0, 0.0, 0.0])]), 33);
         let expected = "\
- first │······██████▁▁▁▁▁▁······
+\x20first │······██████▁▁▁▁▁▁······
 second │▄▄▄▄▄▄··················
-       └┬───────────┬───────────
-        00:00       00:02
+       └┬───────────────────────
+        00:00
         2026-01-01
 ";
         assert_eq!(drawn, expected, "\n{drawn}");

@@ -104,13 +104,7 @@ fn of_stream(
     if !windows_of(rows)?.is_empty() {
         return plan_err!("SESSION is of flows, and not of what a window gave");
     }
-    if origin(rows, time) != Some(standing.time) {
-        let usual = standing.time.name();
-        return plan_err!(
-            "sessions go by '{}', and the watch by '{usual}'\nhint: set `time` in the file of the watch",
-            time.name
-        );
-    }
+    let is_of_time = origin(rows, time) == Some(standing.time);
     let rows = with_sources(rows.clone(), &|table| match table {
         // each `SessionInput` has a slot of its own in place of this one
         Source::Base(Table::Flows) => Some(flows_of(&standing.slot)),
@@ -119,6 +113,13 @@ fn of_stream(
     if !is_row_by_row(&rows)? {
         return plan_err!(
             "SESSION is of a table, a view or a subquery that takes flows one by one\nhint: join and group what SESSION gives"
+        );
+    }
+    if !is_of_time {
+        let usual = standing.time.name();
+        return plan_err!(
+            "sessions go by '{}', and the watch by '{usual}'\nhint: set `time` in the file of the watch",
+            time.name
         );
     }
     let fields = rows.schema().fields().iter().cloned();

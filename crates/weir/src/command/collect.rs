@@ -14,7 +14,7 @@ use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
 use weir_blocks::sources::collector::{self, CollectorSourceOptions};
-use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
+use weir_blocks::transforms::enrich::EnrichOptions;
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
 use weir_chain::{Chain, ChainBuilder, Progress, Running, TimeSpan};
@@ -22,7 +22,7 @@ use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
 use super::watch::{ReportArgs, WatchSession, planned};
-use super::{ArchiveArg, enriched, print_archived, print_books, series, show_or_build};
+use super::{ArchiveArg, EnrichmentArgs, enriched, print_archived, print_books, series, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -87,9 +87,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     retention: Flags<RetentionOptions>,
     #[command(flatten)]
-    addresses: Flags<AddressFileOptions>,
-    #[command(flatten)]
-    exporters: Flags<ExporterFileOptions>,
+    enrichment: EnrichmentArgs,
     /// Keep statistics over time in this folder [default: the folder statistics of the archive]
     ///
     /// weir series lists and draws them, and weir sql has them as the table series. --show-chain prints the options of the
@@ -205,8 +203,7 @@ impl Args {
             retention: self.retention.0.clone(),
             ..ArchiveSinkOptions::default()
         };
-        let (addresses, exporters) = (self.addresses.0.clone(), self.exporters.0.clone());
-        collecting(source, EnrichOptions { addresses, exporters, ..EnrichOptions::default() }, sink, statistics)
+        collecting(source, self.enrichment.options(), sink, statistics)
     }
 }
 

@@ -17,14 +17,12 @@ use weir_archive::ArchiveOptions;
 use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, SealingOptions};
 use weir_blocks::sources::capture_reader::{self, CaptureReaderOptions};
 use weir_blocks::sources::file_reader::{self, FileFormat, FileReaderOptions};
-use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::{Chain, ChainBuilder, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
 use super::read_before::ReadBefore;
-use super::{ArchiveArg, enriched, print_archived, print_books, show_or_build};
-use crate::flags::Flags;
+use super::{ArchiveArg, EnrichmentArgs, enriched, print_archived, print_books, show_or_build};
 use crate::running::{Foreground, was_stopped};
 use file_list::add_files;
 use follow::ImportCounts;
@@ -91,9 +89,7 @@ pub(crate) struct Args {
     #[arg(long)]
     again: bool,
     #[command(flatten)]
-    addresses: Flags<AddressFileOptions>,
-    #[command(flatten)]
-    exporters: Flags<ExporterFileOptions>,
+    enrichment: EnrichmentArgs,
     /// Print this command as a chain file, and exit
     #[arg(long)]
     show_chain: bool,
@@ -278,9 +274,7 @@ impl Args {
             sealing: SealingOptions { segment_rows: self.segment_rows, ..SealingOptions::default() },
             ..ArchiveSinkOptions::default()
         };
-        let (addresses, exporters) = (self.addresses.0.clone(), self.exporters.0.clone());
-        let enrichment = EnrichOptions { addresses, exporters, ..EnrichOptions::default() };
-        let (chain, input) = enriched(chain, part.source, enrichment);
+        let (chain, input) = enriched(chain, part.source, self.enrichment.options());
         chain.add("archive", &archive::KIND, sink, &[input], ThreadChoice::Own)
     }
 }

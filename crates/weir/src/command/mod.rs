@@ -19,6 +19,7 @@ pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod meter;
 pub(crate) mod nfdump;
+mod password;
 pub(crate) mod query;
 mod read_before;
 pub(crate) mod series;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use weir_blocks::transforms::enrich::{self, EnrichOptions};
+use weir_blocks::transforms::enrich::{self, AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::{ByteSize, Chain, ChainBuilder, Progress};
 use weir_flow::Counter;
@@ -45,6 +46,8 @@ use weir_sql::output::Format;
 use weir_sql::stored_flows::StoredFlows;
 use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl};
 use weir_wire::WireError;
+
+use crate::flags::Flags;
 
 /// Where the archive is and how much a question may use.
 #[derive(Debug, clap::Args)]
@@ -176,6 +179,23 @@ pub(crate) struct ArchiveArg {
     /// Folder of the archive
     #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
     pub(crate) archive: PathBuf,
+}
+
+/// Files of what is known of addresses and exporters, which is kept with the flows.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EnrichmentArgs {
+    #[command(flatten)]
+    addresses: Flags<AddressFileOptions>,
+    #[command(flatten)]
+    exporters: Flags<ExporterFileOptions>,
+}
+
+impl EnrichmentArgs {
+    /// As options of the component `enrich`.
+    pub(crate) fn options(&self) -> EnrichOptions {
+        let (addresses, exporters) = (self.addresses.0.clone(), self.exporters.0.clone());
+        EnrichOptions { addresses, exporters, ..EnrichOptions::default() }
+    }
 }
 
 /// Every kind of component that chain files may name.

@@ -272,13 +272,13 @@ impl Service {
 }
 
 fn print_verifier() -> anyhow::Result<ExitCode> {
-    let password = super::user::read_password()?;
+    let password = super::password::read_password()?;
     println!("{}", scram_verifier(&password).context("the system has no random numbers")?);
     Ok(ExitCode::SUCCESS)
 }
 
 fn print_hash() -> anyhow::Result<ExitCode> {
-    let password = super::user::read_password()?;
+    let password = super::password::read_password()?;
     let hash = hash_password(&password).map_err(|error| anyhow!("the password cannot be hashed: {error}"))?;
     println!("{hash}");
     Ok(ExitCode::SUCCESS)

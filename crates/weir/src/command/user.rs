@@ -1,10 +1,10 @@
 //! `weir user`: the users of a file that `weir serve` reads.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command as Process, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use weir_chain::{OptionError, Options};
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Reads a password, and keeps what it is checked with over HTTP and over the wire of Postgres.
 fn set_password(user: &mut UserOptions) -> anyhow::Result<()> {
-    let password = read_password()?;
+    let password = super::password::read_password()?;
     user.password = Some(hash(&password)?);
     user.scram = Some(scram_verifier(&password).context("there are no random numbers")?);
     Ok(())
@@ -146,34 +146,6 @@ fn new_token(name: &str) -> anyhow::Result<String> {
     let token = octets.iter().fold(String::new(), |token, octet| token + &format!("{octet:02x}"));
     println!("{name}:{token}");
     hash(&token)
-}
-
-/// Reads a password, which a terminal does not show.
-pub(super) fn read_password() -> anyhow::Result<String> {
-    let stdin = io::stdin();
-    let is_terminal = stdin.is_terminal();
-    if is_terminal {
-        eprint!("password: ");
-        echo("-echo");
-    }
-    let mut line = String::new();
-    let read = stdin.lock().read_line(&mut line);
-    if is_terminal {
-        echo("echo");
-        eprintln!();
-    }
-    read.context("cannot read the password from standard input")?;
-    let password = line.trim_end_matches(['\r', '\n']);
-    if password.is_empty() {
-        return Err(anyhow!("the password is empty\nhint: it is read from standard input"));
-    }
-    Ok(password.to_owned())
-}
-
-/// Has the terminal show what is typed, or not.
-fn echo(word: &str) {
-    // a terminal that cannot do it shows the password, and nothing else is wrong
-    let _ = Process::new("stty").arg(word).stdin(Stdio::inherit()).status();
 }
 
 /// Writes the file anew: the old one is there until the new one is whole. Hashes are for their owner only.

@@ -1,14 +1,8 @@
-//! The options, and what is made of them.
+//! The options.
 
 use std::path::PathBuf;
 
-use weir_chain::{Built, ComponentContext, Opener, OptionError, TimeSpan, options};
-use weir_flow::Column;
-
-use super::names::{Limits, Names, system_resolver};
-use super::reload::Reload;
-use super::tables::Tables;
-use super::{Enrich, plan};
+use weir_chain::{TimeSpan, options};
 
 options! {
     /// Options of `enrich`.
@@ -62,36 +56,4 @@ options! {
         /// a prefix stands for all exporters in it.
         exporters: Option<PathBuf>,
     }
-}
-
-impl EnrichOptions {
-    /// The columns that are made, in the order of the schema; none when nothing is asked for.
-    pub fn columns(&self) -> Vec<Column> {
-        let mut columns: Vec<_> = plan::made(self).map(|(column, _)| column).collect();
-        columns.sort_unstable();
-        columns
-    }
-}
-
-pub(super) fn configure(options: EnrichOptions) -> Result<Opener, OptionError> {
-    let made: Vec<_> = plan::made(&options).collect();
-    if made.is_empty() {
-        let error = OptionError::new("type", "nothing is to be added");
-        return Err(error.with_hint("give one of asn_mmdb, geo_mmdb, labels, interfaces, exporters or reverse_dns"));
-    }
-    let limits = Limits {
-        threads: options.dns_threads,
-        entries_max: options.dns_entries_max,
-        questions_max: options.dns_questions_max,
-        ttl: options.dns_ttl.duration(),
-        negative_ttl: options.dns_negative_ttl.duration(),
-    };
-    Ok(Box::new(move |context: &ComponentContext| {
-        let tables = Tables::load(&options)?;
-        let start = || Names::start(limits, &system_resolver(), &context.counters);
-        let names = options.reverse_dns.then(start).transpose()?;
-        let reload = Some(Reload::new(options.reload.duration(), context));
-        let overwrite = options.overwrite;
-        Ok(Built::Transform(Box::new(Enrich { tables, made, overwrite, names, reload, plan: None })))
-    }))
 }

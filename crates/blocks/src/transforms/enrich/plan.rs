@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use weir_flow::{Column, schema};
 
-use super::EnrichOptions;
+use super::options::EnrichOptions;
 use weir_rows::flow_columns::place_of;
 
 /// What a column is made of.

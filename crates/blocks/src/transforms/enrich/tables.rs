@@ -15,7 +15,7 @@ use weir_routes::{
     Database, DatabaseError, InterfaceNames, PrefixMap, PrefixTable, TextTableError, read_exporters, read_labels,
 };
 
-use super::EnrichOptions;
+use super::options::EnrichOptions;
 
 /// The index of no text.
 pub(super) const NONE: u32 = u32::MAX;
