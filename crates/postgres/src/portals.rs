@@ -1,6 +1,5 @@
 //! Prepared statements, and portals: statements with their values.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::arguments;
@@ -79,8 +78,7 @@ pub(crate) fn no_statement(name: &str) -> PgError {
 }
 
 /// The portal of a statement with values.
-pub(crate) fn bound(bind: &Bind, statements: &HashMap<String, Prepared>) -> Result<Portal, PgError> {
-    let statement = statements.get(&bind.statement).ok_or_else(|| no_statement(&bind.statement))?;
+pub(crate) fn bound(bind: &Bind, statement: &Prepared) -> Result<Portal, PgError> {
     if bind.formats.len() > 1 && bind.formats.len() != bind.values.len() {
         let message = format!("{} formats came for {} values", bind.formats.len(), bind.values.len());
         return Err(PgError::new(PROTOCOL_VIOLATION, message));

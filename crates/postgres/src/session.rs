@@ -6,71 +6,34 @@
 mod commands;
 mod prepared;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use weir_sql::{Asker, Refusal};
+use weir_sql::Asker;
 
 use crate::cancel::CancelKey;
 use crate::commands::Command;
 use crate::connection::{Connection, ConnectionEnd};
-use crate::errors::{FAILED_TRANSACTION, LIMIT_EXCEEDED, NOT_SUPPORTED, OUT_OF_MEMORY, PgError, SHUTDOWN};
-use crate::messages::{Bind, ClientMessage, Format, Target};
-use crate::portals::{Content, Portal, Prepared, bound, no_cursor};
+use crate::counts::PostgresCounts;
+use crate::errors::{LIMIT_EXCEEDED, NOT_SUPPORTED, PROTOCOL_VIOLATION, PgError, SHUTDOWN};
+use crate::failure::Failure;
+use crate::messages::{Bind, ClientMessage, Target};
+use crate::portals::{Content, Portal, bound};
+use crate::question_runner::QuestionRunner;
 use crate::replies::{BIND_COMPLETE, CLOSE_COMPLETE, EMPTY_QUERY, NO_DATA, PARSE_COMPLETE, SUSPENDED};
-use crate::running::{Asked, Next, Running};
+use crate::running::Asked;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::statement_store::StatementStore;
 use crate::statements::parts;
-
-/// Whether statements are in a transaction, as the client sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transaction {
-    None,
-    Open,
-    /// A statement has failed.
-    Failed,
-}
-
-impl Transaction {
-    fn letter(self) -> u8 {
-        match self {
-            Self::None => b'I',
-            Self::Open => b'T',
-            Self::Failed => b'E',
-        }
-    }
-}
-
-/// Why a statement has no answer, or the connection ends.
-enum Failure {
-    Statement(PgError),
-    Connection(ConnectionEnd),
-}
-
-impl From<PgError> for Failure {
-    fn from(error: PgError) -> Self {
-        if error.is_fatal { Self::Connection(ConnectionEnd::Said(error)) } else { Self::Statement(error) }
-    }
-}
-
-impl From<ConnectionEnd> for Failure {
-    fn from(end: ConnectionEnd) -> Self {
-        Self::Connection(end)
-    }
-}
+use crate::transaction::Transaction;
 
 /// How the messages of a client are answered.
 pub(crate) struct Session {
     connection: Connection,
-    asker: Arc<dyn Asker>,
-    settings: Settings,
-    database: String,
-    key: CancelKey,
+    runner: QuestionRunner,
+    store: StatementStore,
     shared: Arc<Shared>,
-    statements: HashMap<String, Prepared>,
-    portals: HashMap<String, Portal>,
     transaction: Transaction,
     /// Whether messages are passed over until the client synchronizes, because one has failed.
     is_skipping: bool,
@@ -85,18 +48,9 @@ impl Session {
         key: CancelKey,
         shared: Arc<Shared>,
     ) -> Self {
-        Self {
-            connection,
-            asker,
-            settings,
-            database,
-            key,
-            shared,
-            statements: HashMap::new(),
-            portals: HashMap::new(),
-            transaction: Transaction::None,
-            is_skipping: false,
-        }
+        let store = StatementStore::new(shared.options.prepared_max.bytes(), Arc::clone(&shared.counts));
+        let runner = QuestionRunner::new(asker, settings, database, key, Arc::clone(&shared));
+        Self { connection, runner, store, shared, transaction: Transaction::None, is_skipping: false }
     }
 
     /// Answers until the client leaves or the service ends. Gives the connection back, and what is to be said at its end.
@@ -108,15 +62,7 @@ impl Session {
                 return (self.connection, Some(error));
             }
         };
-        let counts = &self.shared.counts;
-        match &ended {
-            ConnectionEnd::Idle => counts.connections_idle.add_one(),
-            ConnectionEnd::TooLarge { .. } => counts.messages_refused.add_one(),
-            ConnectionEnd::Said(error) if error.code == crate::errors::PROTOCOL_VIOLATION => {
-                counts.messages_malformed.add_one();
-            }
-            _ => {}
-        }
+        count_end(&ended, &self.shared.counts);
         let error = ended.error();
         (self.connection, error)
     }
@@ -135,8 +81,8 @@ impl Session {
     /// What a client gets to know once it has logged in.
     fn greet(&mut self) {
         let replies = &mut self.connection.replies;
-        self.settings.reported().for_each(|(name, value)| replies.parameter_status(name, value));
-        replies.backend_key(self.key.process, self.key.secret);
+        self.runner.settings.reported().for_each(|(name, value)| replies.parameter_status(name, value));
+        replies.backend_key(self.runner.key.process, self.runner.key.secret);
         replies.ready(self.transaction.letter());
     }
 
@@ -190,9 +136,7 @@ impl Session {
                 if error.code == LIMIT_EXCEEDED {
                     self.shared.counts.answers_cut.add_one();
                 }
-                if self.transaction == Transaction::Open {
-                    self.transaction = Transaction::Failed;
-                }
+                self.transaction.fail();
                 self.connection.replies.error(&error);
                 Ok(true)
             }
@@ -201,14 +145,14 @@ impl Session {
 
     fn ready(&mut self) {
         if self.transaction == Transaction::None {
-            self.portals.clear();
+            self.store.clear_portals();
         }
         self.connection.replies.ready(self.transaction.letter());
     }
 
     /// Answers the statements of a text, one after the other.
     async fn query(&mut self, text: &str) -> Result<(), Failure> {
-        self.statements.remove("");
+        self.store.remove_statement("");
         let parts = parts(text)?;
         if parts.is_empty() {
             self.connection.replies.plain(EMPTY_QUERY);
@@ -217,7 +161,7 @@ impl Session {
             self.shared.counts.statements.add_one();
             let moved = |error: PgError| PgError { position: error.position.map(|at| at + part.offset), ..error };
             let command = Command::of(&part)?;
-            self.check_transaction(command.as_ref())?;
+            self.transaction.check(command.as_ref())?;
             let answered = match command {
                 Some(command) => self.command(&command, true).await,
                 None => self.ask_at_once(part.text.clone()).await,
@@ -231,68 +175,13 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses statements of a transaction in which one has failed.
-    fn check_transaction(&self, command: Option<&Command>) -> Result<(), PgError> {
-        let is_end = matches!(command, Some(Command::Commit | Command::Rollback | Command::Done("ROLLBACK")));
-        if self.transaction == Transaction::Failed && !is_end {
-            let message = "the transaction has failed, and statements are ignored until it ends";
-            return Err(PgError::new(FAILED_TRANSACTION, message));
-        }
-        Ok(())
-    }
-
     /// Answers a statement with all its rows.
     async fn ask_at_once(&mut self, text: String) -> Result<(), Failure> {
         let tag = tag_of(&text);
         let mut portal = Portal::asking(Asked { text, values: Vec::new(), formats: Vec::new() });
-        let rows = self.rows(&mut portal, 0, true).await?;
+        let rows = self.runner.rows(&mut self.connection, &mut portal, 0, true).await?;
         self.connection.replies.complete(&tagged(tag, rows));
         Ok(())
-    }
-
-    /// Sends rows of a portal, at most so many, or all for 0; with their description when that is wanted. Gives their number.
-    async fn rows(&mut self, portal: &mut Portal, rows_max: usize, is_described: bool) -> Result<usize, Failure> {
-        let Content::Question(asked) = &portal.content else { return Ok(0) };
-        let (text, formats) = (asked.text.clone(), asked.formats.clone());
-        let refused = |refusal: Refusal| Failure::from(PgError::of_refusal(refusal, &text));
-        self.key.requests.mark_unchanged();
-        let (running, wait) = self.running(portal);
-        let columns = wait.until(running.columns()).await?.map_err(refused)?;
-        if is_described {
-            self.connection.replies.row_description(&columns, &formats);
-        }
-        portal.columns = Some(columns);
-        let mut rows = 0;
-        while rows_max == 0 || rows < rows_max {
-            let left = if rows_max == 0 { usize::MAX } else { rows_max - rows };
-            let (running, wait) = self.running(portal);
-            match wait.until(running.next(left)).await?.map_err(refused)? {
-                Next::Rows(octets, count) => {
-                    rows += count;
-                    self.connection.write_rows(&octets).await?;
-                    self.shared.counts.rows.add(count as u64);
-                }
-                Next::End => {
-                    portal.is_ended = true;
-                    portal.running = None;
-                    break;
-                }
-            }
-        }
-        Ok(rows)
-    }
-
-    /// The question of a portal, which begins now if it has not, and how to wait for it.
-    fn running<'a>(&'a mut self, portal: &'a mut Portal) -> (&'a mut Running, Wait<'a>) {
-        let Self { asker, settings, shared, connection, key, database, .. } = self;
-        let running = portal.running.get_or_insert_with(|| {
-            let asked = match &portal.content {
-                Content::Question(asked) => asked.clone(),
-                _ => Asked { text: String::new(), values: Vec::new(), formats: Vec::new() },
-            };
-            Running::start(asker, asked, settings, database, shared.options.rows_max)
-        });
-        (running, Wait { connection, key })
     }
 
     /// Answers a message of the extended protocol.
@@ -312,8 +201,8 @@ impl Session {
             ClientMessage::Close(target) => {
                 // one that is not there is no error
                 match target {
-                    Target::Statement(name) => drop(self.statements.remove(&name)),
-                    Target::Portal(name) => drop(self.portals.remove(&name)),
+                    Target::Statement(name) => self.store.remove_statement(&name),
+                    Target::Portal(name) => self.store.remove_portal(&name),
                 }
                 self.connection.replies.plain(CLOSE_COMPLETE);
             }
@@ -323,54 +212,22 @@ impl Session {
     }
 
     fn bind(&mut self, bind: Bind) -> Result<(), PgError> {
-        let portal = bound(&bind, &self.statements)?;
-        if let Content::Command(command) = &portal.content {
-            self.check_transaction(Some(command))?;
-        } else {
-            self.check_transaction(None)?;
-        }
-        self.check_kept(bind.portal.len() + portal.octets())?;
-        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
-            let message = format!("there is a cursor '{}' already", bind.portal.escape_debug());
-            return Err(PgError::new(crate::errors::DUPLICATE_CURSOR, message));
-        }
-        self.portals.insert(bind.portal, portal);
-        Ok(())
-    }
-
-    /// Refuses what is more than a connection may keep.
-    fn check_kept(&self, more: usize) -> Result<(), PgError> {
-        let statements: usize = self.statements.iter().map(|(name, prepared)| name.len() + prepared.octets()).sum();
-        let portals: usize = self.portals.iter().map(|(name, portal)| name.len() + portal.octets()).sum();
-        let octets_max = self.shared.options.prepared_max.bytes();
-        if (statements + portals + more) as u64 > octets_max {
-            self.shared.counts.messages_refused.add_one();
-            let message =
-                format!("prepared statements and values of this connection have more than {octets_max} octets");
-            return Err(
-                PgError::new(OUT_OF_MEMORY, message).with_hint("DEALLOCATE ALL, or raise the option prepared_max")
-            );
-        }
-        Ok(())
+        let portal = bound(&bind, self.store.statement(&bind.statement)?)?;
+        let command = if let Content::Command(command) = &portal.content { Some(command) } else { None };
+        self.transaction.check(command)?;
+        self.store.bind(bind.portal, portal)
     }
 
     async fn describe_portal(&mut self, name: &str) -> Result<(), Failure> {
-        let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
+        let mut portal = self.store.take_portal(name)?;
         let described = self.describe_taken(&mut portal).await;
-        self.portals.insert(name.to_owned(), portal);
+        self.store.put_portal(name, portal);
         described
     }
 
     async fn describe_taken(&mut self, portal: &mut Portal) -> Result<(), Failure> {
         match &portal.content {
-            Content::Question(asked) => {
-                let (text, formats) = (asked.text.clone(), asked.formats.clone());
-                self.key.requests.mark_unchanged();
-                let (running, wait) = self.running(portal);
-                let columns = wait.until(running.columns()).await?;
-                let columns = columns.map_err(|refusal| PgError::of_refusal(refusal, &text))?;
-                self.connection.replies.row_description(&columns, &formats);
-            }
+            Content::Question(_) => self.runner.describe_portal(&mut self.connection, portal).await?,
             Content::Command(command) => {
                 let command = command.clone();
                 self.describe_command(&command).await?;
@@ -381,14 +238,14 @@ impl Session {
     }
 
     async fn execute(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {
-        let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
+        let mut portal = self.store.take_portal(name)?;
         if portal.running.is_none() && !portal.is_ended {
             self.shared.counts.statements.add_one();
         }
         let answered = self.execute_taken(&mut portal, rows_max).await;
         // a portal that has failed is not asked again
         if answered.is_ok() && !matches!(portal.content, Content::Command(_)) {
-            self.portals.insert(name.to_owned(), portal);
+            self.store.put_portal(name, portal);
         }
         answered
     }
@@ -398,13 +255,17 @@ impl Session {
             Content::Empty => self.connection.replies.plain(EMPTY_QUERY),
             Content::Command(command) => {
                 let command = command.clone();
-                self.check_transaction(Some(&command))?;
+                self.transaction.check(Some(&command))?;
                 self.command(&command, false).await?;
             }
             Content::Question(asked) => {
                 let tag = tag_of(&asked.text);
-                self.check_transaction(None)?;
-                let rows = if portal.is_ended { 0 } else { self.rows(portal, rows_max, false).await? };
+                self.transaction.check(None)?;
+                let rows = if portal.is_ended {
+                    0
+                } else {
+                    self.runner.rows(&mut self.connection, portal, rows_max, false).await?
+                };
                 if portal.is_ended {
                     self.connection.replies.complete(&tagged(tag, rows));
                 } else {
@@ -416,26 +277,13 @@ impl Session {
     }
 }
 
-/// How a session waits for a question: it also reads what the client sends, and looks for a request to cancel.
-struct Wait<'a> {
-    connection: &'a mut Connection,
-    key: &'a mut CancelKey,
-}
-
-impl Wait<'_> {
-    async fn until<T>(self, answer: impl Future<Output = T>) -> Result<T, Failure> {
-        tokio::pin!(answer);
-        loop {
-            tokio::select! {
-                biased;
-                answer = &mut answer => return Ok(answer),
-                // the sender lives as long as the key
-                _ = self.key.requests.changed() => {
-                    return Err(PgError::new("57014", "the statement was cancelled at the request of its user").into());
-                }
-                filled = self.connection.fill() => filled?,
-            }
-        }
+/// Counts why a connection has ended.
+fn count_end(ended: &ConnectionEnd, counts: &PostgresCounts) {
+    match ended {
+        ConnectionEnd::Idle => counts.connections_idle.add_one(),
+        ConnectionEnd::TooLarge { .. } => counts.messages_refused.add_one(),
+        ConnectionEnd::Said(error) if error.code == PROTOCOL_VIOLATION => counts.messages_malformed.add_one(),
+        _ => {}
     }
 }
 
@@ -453,9 +301,4 @@ fn tag_of(text: &str) -> &'static str {
 
 fn tagged(tag: &str, rows: usize) -> String {
     if tag == "SELECT" { format!("SELECT {rows}") } else { tag.to_owned() }
-}
-
-/// The formats of a cursor.
-fn cursor_formats(is_binary: bool) -> Vec<Format> {
-    if is_binary { vec![Format::Binary] } else { Vec::new() }
 }

@@ -1,18 +1,16 @@
 //! What a session does for statements that it answers itself.
 
-use super::{Failure, Session, Transaction, cursor_formats};
+use super::Session;
 use crate::commands::Command;
-use crate::errors::{DUPLICATE_CURSOR, NO_TRANSACTION, PgError};
+use crate::errors::{NO_TRANSACTION, PgError};
+use crate::failure::Failure;
 use crate::kinds::PgKind;
-use crate::portals::{Content, Portal, no_cursor, no_statement};
-use crate::replies::{NO_DATA, PgColumn};
-use crate::running::{Asked, Next};
+use crate::messages::Format;
+use crate::portals::{Content, Portal};
+use crate::replies::{NO_DATA, PgColumn, Replies};
+use crate::running::Asked;
 use crate::settings::{Settings, unknown};
-
-/// Columns of text.
-fn texts(names: &[&str]) -> Vec<PgColumn> {
-    names.iter().map(|name| PgColumn { name: (*name).to_owned(), kind: PgKind::Text }).collect()
-}
+use crate::transaction::Transaction;
 
 /// The columns of `SHOW ALL`.
 const SHOWN: [&str; 2] = ["name", "setting"];
@@ -20,54 +18,52 @@ const SHOWN: [&str; 2] = ["name", "setting"];
 impl Session {
     /// Does what a command says; with a description of its rows when it came as a simple query.
     pub(super) async fn command(&mut self, command: &Command, is_simple: bool) -> Result<(), Failure> {
+        let (settings, replies) = (&mut self.runner.settings, &mut self.connection.replies);
         let tag = match command {
             Command::Begin => {
-                if self.transaction == Transaction::Open {
-                    let notice = PgError::new("25001", "there is a transaction already");
-                    self.connection.replies.notice(&notice);
+                if let Some(notice) = self.transaction.begin() {
+                    replies.notice(&notice);
                 }
-                self.transaction = Transaction::Open;
-                "BEGIN".to_owned()
+                "BEGIN"
             }
             Command::Commit | Command::Rollback => {
-                let is_failed = self.transaction == Transaction::Failed || *command == Command::Rollback;
-                if self.transaction == Transaction::None {
-                    let notice = PgError::new(NO_TRANSACTION, "there is no transaction");
-                    self.connection.replies.notice(&notice);
+                let (tag, notice) = self.transaction.end(*command == Command::Rollback);
+                if let Some(notice) = notice {
+                    replies.notice(&notice);
                 }
-                self.end_transaction();
-                if is_failed { "ROLLBACK" } else { "COMMIT" }.to_owned()
+                // cursors end with their transaction
+                self.store.clear_portals();
+                tag
             }
             Command::Done(tag) => {
-                if *tag == "ROLLBACK" && self.transaction == Transaction::Failed {
-                    self.transaction = Transaction::Open;
+                if *tag == "ROLLBACK" {
+                    self.transaction.resume();
                 }
-                (*tag).to_owned()
+                *tag
             }
             Command::Set { name, value } => {
-                if let Some((name, value)) = self.settings.set(name, value.as_deref())? {
-                    self.connection.replies.parameter_status(name, value);
+                if let Some((name, value)) = settings.set(name, value.as_deref())? {
+                    replies.parameter_status(name, value);
                 }
-                "SET".to_owned()
+                "SET"
             }
             Command::ResetAll => {
-                self.reset_settings();
-                "RESET".to_owned()
+                reset(settings, replies);
+                "RESET"
             }
             Command::DiscardAll => {
-                self.reset_settings();
-                self.statements.clear();
-                self.portals.clear();
-                "DISCARD ALL".to_owned()
+                reset(settings, replies);
+                self.store.clear();
+                "DISCARD ALL"
             }
-            Command::Show(name) => self.show(name, is_simple)?,
-            Command::ShowAll => self.show_all(is_simple),
-            Command::Deallocate(name) => self.deallocate(name.as_deref())?,
+            Command::Show(name) => show(settings, name, is_simple, replies)?,
+            Command::ShowAll => show_all(settings, is_simple, replies),
+            Command::Deallocate(name) => self.store.deallocate(name.as_deref())?,
             Command::Declare { name, question, is_binary } => self.declare(name, question, *is_binary)?,
-            Command::Fetch { name, rows, is_move } => self.fetch(name, *rows, *is_move, is_simple).await?,
-            Command::Close(name) => self.close(name.as_deref())?,
+            Command::Fetch { name, rows, is_move } => return self.fetch(name, *rows, *is_move, is_simple).await,
+            Command::Close(name) => self.store.close(name.as_deref())?,
         };
-        self.connection.replies.complete(&tag);
+        self.connection.replies.complete(tag);
         Ok(())
     }
 
@@ -75,14 +71,14 @@ impl Session {
     pub(super) async fn describe_command(&mut self, command: &Command) -> Result<(), Failure> {
         match command {
             Command::Show(name) => {
-                let (name, _) = self.settings.get(name).ok_or_else(|| unknown(name))?;
+                let (name, _) = self.runner.settings.get(name).ok_or_else(|| unknown(name))?;
                 self.connection.replies.row_description(&texts(&[name]), &[]);
             }
             Command::ShowAll => self.connection.replies.row_description(&texts(&SHOWN), &[]),
             Command::Fetch { name, is_move: false, .. } => {
-                let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
-                let described = self.describe_cursor(&mut portal).await;
-                self.portals.insert(name.clone(), portal);
+                let mut portal = self.store.take_portal(name)?;
+                let described = self.runner.describe_portal(&mut self.connection, &mut portal).await;
+                self.store.put_portal(name, portal);
                 described?;
             }
             _ => self.connection.replies.plain(NO_DATA),
@@ -90,123 +86,72 @@ impl Session {
         Ok(())
     }
 
-    async fn describe_cursor(&mut self, portal: &mut Portal) -> Result<(), Failure> {
-        let Content::Question(asked) = &portal.content else { return Ok(()) };
-        let (text, formats) = (asked.text.clone(), asked.formats.clone());
-        self.key.requests.mark_unchanged();
-        let (running, wait) = self.running(portal);
-        let columns = wait.until(running.columns()).await?;
-        let columns = columns.map_err(|refusal| PgError::of_refusal(refusal, &text))?;
-        self.connection.replies.row_description(&columns, &formats);
-        Ok(())
-    }
-
-    fn reset_settings(&mut self) {
-        self.settings.reset();
-        let replies = &mut self.connection.replies;
-        Settings::reported(&self.settings).for_each(|(name, value)| replies.parameter_status(name, value));
-    }
-
-    fn show(&mut self, name: &str, is_simple: bool) -> Result<String, PgError> {
-        let (name, value) = self.settings.get(name).ok_or_else(|| unknown(name))?;
-        let replies = &mut self.connection.replies;
-        if is_simple {
-            replies.row_description(&texts(&[name]), &[]);
-        }
-        replies.text_row(&[value]);
-        Ok("SHOW".to_owned())
-    }
-
-    fn show_all(&mut self, is_simple: bool) -> String {
-        let replies = &mut self.connection.replies;
-        if is_simple {
-            replies.row_description(&texts(&SHOWN), &[]);
-        }
-        self.settings.all().for_each(|(name, value)| replies.text_row(&[name, value]));
-        "SHOW".to_owned()
-    }
-
-    fn deallocate(&mut self, name: Option<&str>) -> Result<String, PgError> {
-        match name {
-            None => {
-                self.statements.clear();
-                Ok("DEALLOCATE ALL".to_owned())
-            }
-            Some(name) => {
-                self.statements.remove(name).ok_or_else(|| no_statement(name))?;
-                Ok("DEALLOCATE".to_owned())
-            }
-        }
-    }
-
-    fn declare(&mut self, name: &str, question: &str, is_binary: bool) -> Result<String, PgError> {
+    fn declare(&mut self, name: &str, question: &str, is_binary: bool) -> Result<&'static str, PgError> {
         if self.transaction == Transaction::None {
             let error = PgError::new(NO_TRANSACTION, "a cursor is declared in a transaction");
             return Err(error.with_hint("BEGIN begins one"));
         }
-        if self.portals.contains_key(name) {
-            return Err(PgError::new(DUPLICATE_CURSOR, format!("there is a cursor '{}' already", name.escape_debug())));
-        }
-        let asked = Asked { text: question.to_owned(), values: Vec::new(), formats: cursor_formats(is_binary) };
-        let portal = Portal::asking(asked);
-        self.check_kept(name.len() + portal.octets())?;
-        self.portals.insert(name.to_owned(), portal);
-        Ok("DECLARE CURSOR".to_owned())
+        let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
+        let asked = Asked { text: question.to_owned(), values: Vec::new(), formats };
+        self.store.declare(name, Portal::asking(asked))?;
+        Ok("DECLARE CURSOR")
     }
 
-    async fn fetch(
-        &mut self,
-        name: &str,
-        rows: Option<usize>,
-        is_move: bool,
-        is_simple: bool,
-    ) -> Result<String, Failure> {
-        let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
-        let fetched = match (is_move, rows) {
-            (true, rows) => self.pass_over(&mut portal, rows.unwrap_or(usize::MAX)).await,
-            (false, Some(0)) => self.describe_cursor(&mut portal).await.map(|()| 0),
+    async fn fetch(&mut self, name: &str, rows: Option<usize>, is_move: bool, is_simple: bool) -> Result<(), Failure> {
+        // one that fails is not put back
+        let mut portal = self.store.take_portal(name)?;
+        let (runner, connection) = (&mut self.runner, &mut self.connection);
+        let count = match (is_move, rows) {
+            (true, rows) => runner.pass_over(connection, &mut portal, rows.unwrap_or(usize::MAX)).await?,
+            (false, Some(0)) => {
+                runner.describe_portal(connection, &mut portal).await?;
+                0
+            }
             (false, _) if portal.is_ended => {
-                self.describe_ended(&portal, is_simple);
-                Ok(0)
+                if is_simple {
+                    describe_ended(&portal, &mut connection.replies);
+                }
+                0
             }
-            (false, rows) => self.rows(&mut portal, rows.unwrap_or(0), is_simple).await,
+            (false, rows) => runner.rows(connection, &mut portal, rows.unwrap_or(0), is_simple).await?,
         };
-        let count = fetched?;
-        self.portals.insert(name.to_owned(), portal);
-        Ok(format!("{} {count}", if is_move { "MOVE" } else { "FETCH" }))
+        self.store.put_portal(name, portal);
+        self.connection.replies.complete(&format!("{} {count}", if is_move { "MOVE" } else { "FETCH" }));
+        Ok(())
     }
+}
 
-    /// Describes a cursor whose rows were all fetched.
-    fn describe_ended(&mut self, portal: &Portal, is_simple: bool) {
-        if let (true, Content::Question(asked), Some(columns)) = (is_simple, &portal.content, &portal.columns) {
-            self.connection.replies.row_description(columns, &asked.formats);
-        }
+/// Columns of text.
+fn texts(names: &[&str]) -> Vec<PgColumn> {
+    names.iter().map(|name| PgColumn { name: (*name).to_owned(), kind: PgKind::Text }).collect()
+}
+
+/// Sets all settings to what they were at the start, and reports them.
+fn reset(settings: &mut Settings, replies: &mut Replies) {
+    settings.reset();
+    settings.reported().for_each(|(name, value)| replies.parameter_status(name, value));
+}
+
+fn show(settings: &Settings, name: &str, is_simple: bool, replies: &mut Replies) -> Result<&'static str, PgError> {
+    let (name, value) = settings.get(name).ok_or_else(|| unknown(name))?;
+    if is_simple {
+        replies.row_description(&texts(&[name]), &[]);
     }
+    replies.text_row(&[value]);
+    Ok("SHOW")
+}
 
-    async fn pass_over(&mut self, portal: &mut Portal, rows_max: usize) -> Result<usize, Failure> {
-        let mut rows = 0;
-        self.key.requests.mark_unchanged();
-        while rows < rows_max && !portal.is_ended {
-            let (running, wait) = self.running(portal);
-            let next = wait.until(running.next(rows_max - rows)).await?;
-            match next.map_err(|refusal| PgError::of_refusal(refusal, ""))? {
-                Next::Rows(_, count) => rows += count,
-                Next::End => portal.is_ended = true,
-            }
-        }
-        Ok(rows)
+fn show_all(settings: &Settings, is_simple: bool, replies: &mut Replies) -> &'static str {
+    if is_simple {
+        replies.row_description(&texts(&SHOWN), &[]);
     }
+    settings.all().for_each(|(name, value)| replies.text_row(&[name, value]));
+    "SHOW"
+}
 
-    fn close(&mut self, name: Option<&str>) -> Result<String, PgError> {
-        match name {
-            None => {
-                self.portals.clear();
-                Ok("CLOSE CURSOR ALL".to_owned())
-            }
-            Some(name) => {
-                self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
-                Ok("CLOSE CURSOR".to_owned())
-            }
-        }
+/// Describes a cursor whose rows were all fetched.
+fn describe_ended(portal: &Portal, replies: &mut Replies) {
+    if let (Content::Question(asked), Some(columns)) = (&portal.content, &portal.columns) {
+        replies.row_description(columns, &asked.formats);
     }
 }

@@ -1,39 +1,25 @@
 //! What a session does with prepared statements.
 
-use super::{Failure, Session, Transaction, Wait};
+use super::Session;
 use crate::commands::Command;
-use crate::errors::{DUPLICATE_STATEMENT, PgError, SYNTAX};
-use crate::portals::{Prepared, no_statement};
+use crate::errors::{PgError, SYNTAX};
+use crate::failure::Failure;
+use crate::portals::Prepared;
 use crate::replies::NO_DATA;
-use crate::running::describe;
 use crate::statements::parts;
+use crate::transaction::Transaction;
 
 impl Session {
     /// Prepares a statement. What is wrong with it is found when it is described or executed.
     pub(super) fn parse(&mut self, name: String, text: String, types: Vec<u32>) -> Result<(), PgError> {
-        if !name.is_empty() && self.statements.contains_key(&name) {
-            let message = format!("there is a prepared statement '{}' already", name.escape_debug());
-            return Err(PgError::new(DUPLICATE_STATEMENT, message));
-        }
-        let mut parts = parts(&text)?;
-        if parts.len() > 1 {
-            return Err(PgError::new(SYNTAX, "only one statement can be prepared at a time"));
-        }
-        let part = parts.pop();
-        let command = part.as_ref().map(Command::of).transpose()?.flatten();
-        if part.is_some() {
-            self.check_transaction(command.as_ref())?;
-        }
-        let prepared = Prepared { is_empty: part.is_none(), command, text, types, columns: None };
-        self.statements.remove(&name);
-        self.check_kept(name.len() + prepared.octets())?;
-        self.statements.insert(name, prepared);
-        Ok(())
+        self.store.check_statement_name(&name)?;
+        let prepared = prepared(text, types, self.transaction)?;
+        self.store.insert_statement(name, prepared)
     }
 
     /// Describes a statement: types of its parameters, columns of its answer.
     pub(super) async fn describe_statement(&mut self, name: &str) -> Result<(), Failure> {
-        let prepared = self.statements.get(name).ok_or_else(|| no_statement(name))?;
+        let prepared = self.store.statement(name)?;
         if prepared.is_empty || prepared.command.is_some() {
             let command = prepared.command.clone();
             self.connection.replies.parameter_description(&[]);
@@ -44,24 +30,12 @@ impl Session {
             return Ok(());
         }
         if prepared.columns.is_none() {
-            self.check_transaction(None)?;
+            self.transaction.check(None)?;
             let (text, types) = (prepared.text.clone(), prepared.types.clone());
-            self.key.requests.mark_unchanged();
-            let Self { asker, settings, connection, key, database, .. } = self;
-            let wait = Wait { connection, key };
-            let described = wait.until(describe(asker, &text, types, settings, database)).await?;
-            let (columns, types) = described.map_err(|refusal| PgError::of_refusal(refusal, &text))?;
-            if let Some(prepared) = self.statements.get_mut(name) {
-                prepared.columns = Some(columns);
-                prepared.types = types;
-            }
-            if let Err(error) = self.check_kept(0) {
-                // what is not kept is not described
-                self.statements.remove(name);
-                return Err(error.into());
-            }
+            let (columns, types) = self.runner.describe_statement(&mut self.connection, &text, types).await?;
+            self.store.set_description(name, columns, types)?;
         }
-        let Some(prepared) = self.statements.get(name) else { return Err(no_statement(name).into()) };
+        let prepared = self.store.statement(name)?;
         let replies = &mut self.connection.replies;
         replies.parameter_description(&prepared.types);
         match prepared.columns.as_deref() {
@@ -71,10 +45,18 @@ impl Session {
         }
         Ok(())
     }
+}
 
-    /// Ends a transaction, and cursors with it.
-    pub(super) fn end_transaction(&mut self) {
-        self.transaction = Transaction::None;
-        self.portals.clear();
+/// The statement of a text, if the transaction lets it be prepared.
+fn prepared(text: String, types: Vec<u32>, transaction: Transaction) -> Result<Prepared, PgError> {
+    let mut parts = parts(&text)?;
+    if parts.len() > 1 {
+        return Err(PgError::new(SYNTAX, "only one statement can be prepared at a time"));
     }
+    let part = parts.pop();
+    let command = part.as_ref().map(Command::of).transpose()?.flatten();
+    if part.is_some() {
+        transaction.check(command.as_ref())?;
+    }
+    Ok(Prepared { is_empty: part.is_none(), command, text, types, columns: None })
 }
