@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Column } from "./api.ts";
 import { completions, wordAt } from "./sqlWords.ts";
 
-const COLUMNS: Column[] = ["src_addr", "dst_addr", "src_port", "bytes"].map((name) => ({ name, label: name, type: "text" }));
+const COLUMNS: Column[] = ["src_addr", "dst_addr", "src_port", "bytes", "flows"].map((name) => ({ name, label: name, type: "text" }));
 const names = (text: string, isAsked = false) => completions(text, text.length, COLUMNS, isAsked).map((each) => each.text);
 
 describe("words of SQL", () => {

@@ -49,7 +49,9 @@ export function completions(text: string, cursor: number, columns: Column[], isA
     ...FUNCTIONS.map(([call, about]) => ({ text: call, label: call, description: about })),
     ...WORDS.map((each) => ({ text: each, label: each, description: "" })),
   ];
-  const begins = all.filter((each) => each.text.toLowerCase().startsWith(word));
-  const inside = word === "" ? [] : all.filter((each) => !begins.includes(each) && each.text.toLowerCase().includes(`_${word}`));
+  // a column may have the name of a table: both become the same text
+  const words = [...new Map(all.map((each) => [each.text, each] as const)).values()];
+  const begins = words.filter((each) => each.text.toLowerCase().startsWith(word));
+  const inside = word === "" ? [] : words.filter((each) => !begins.includes(each) && each.text.toLowerCase().includes(`_${word}`));
   return [...begins, ...inside].filter((each) => isAsked || each.text.toLowerCase() !== word).slice(0, ITEMS_MAX);
 }
