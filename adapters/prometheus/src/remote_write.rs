@@ -21,8 +21,8 @@ pub struct RemoteWriteStore {
     agent: Agent,
     options: RemoteWriteOptions,
     authorization: Option<String>,
-    /// The step of which some requests were acknowledged, and how many.
-    begun: Option<(i64, usize)>,
+    /// The step of which some requests were acknowledged, how many, and how many samples of them were refused.
+    begun: Option<(i64, usize, usize)>,
     /// Why samples were refused last.
     refusal: Option<String>,
 }
@@ -103,14 +103,15 @@ impl StatisticsStore for RemoteWriteStore {
         let series = samples(step, &self.options.labels);
         let rows = step.rows.num_rows() as u64;
         // requests of this step that were acknowledged before an error are not sent again
-        let done = self.begun.filter(|(time_secs, _)| *time_secs == step.time_secs).map_or(0, |(_, done)| done);
-        let (mut refused, total) = (0, series.len());
+        let begun = self.begun.filter(|(time_secs, ..)| *time_secs == step.time_secs);
+        let (done, mut refused) = begun.map_or((0, 0), |(_, done, refused)| (done, refused));
+        let total = series.len();
         for (at, part) in series.chunks(self.options.samples_max.max(1)).enumerate().skip(done) {
             if let Sent::Refused(why) = self.send(part.to_vec())? {
                 refused += part.len();
                 self.report_refusal(why);
             }
-            self.begun = Some((step.time_secs, at + 1));
+            self.begun = Some((step.time_secs, at + 1, refused));
         }
         // a row is as many samples as it has metrics: it is refused in the share of its samples
         let refused = if total == 0 { 0 } else { (rows * refused as u64).div_ceil(total as u64) };

@@ -3,7 +3,9 @@
 //! Exporters of Cisco's kind number their applications (`applicationId`, RFC 6759) and name them in Options Data Records; the
 //! numbers of engines 1 and 3 are IANA's protocols and ports, and so is the label of yaf, which is the port that an
 //! application is known by. Names are remembered per transport session and version, whichever Observation Domain reported
-//! them, because exporters send options in a domain of their own. What speaks against naming records as they come is
+//! them, because exporters send options in a domain of their own. Names are in two generations: when the newer one is full
+//! the older one is dropped, so that sessions that are long over, or never were, make room, and whoever repeats its options
+//! keeps its names. What speaks against naming records as they come is
 //! that those before the first Options Data Record have no name; at query time names of years ago would have to be searched.
 
 use std::collections::HashMap;
@@ -14,8 +16,10 @@ use weir_wire::value::be_uint;
 
 use crate::domain_key::DomainKey;
 
-/// Most names that are remembered, of all exporters; more are counted under `applications_refused`.
-pub(crate) const NAMES_MAX: usize = 1 << 16;
+/// Names in each of the two generations.
+const NAMES_MAX: usize = 1 << 15;
+/// Most names of one exporter in a generation; more are counted under `applications_refused`.
+const NAMES_OF_EXPORTER_MAX: u32 = 1 << 13;
 /// Octets of a name that are kept.
 const NAME_OCTETS_MAX: usize = 64;
 
@@ -36,38 +40,58 @@ pub(crate) enum ApplicationNumber {
 #[derive(Debug, Default)]
 pub(crate) struct ApplicationNames {
     /// By a hash of exporter and identifier; two that collide share a name, once in 2^64.
-    names: HashMap<u64, Box<str>, foldhash::fast::RandomState>,
+    recent: Names,
+    older: Names,
+    /// How many of the newer generation are of an exporter, by its hash.
+    shares: HashMap<u64, u32, foldhash::fast::RandomState>,
     hashes: foldhash::fast::RandomState,
 }
 
+type Names = HashMap<u64, Box<str>, foldhash::fast::RandomState>;
+
 impl ApplicationNames {
-    /// Remembers a name. False when there are too many already.
+    /// Remembers a name. False when its exporter has too many already.
     pub(crate) fn learn(&mut self, exporter: DomainKey, identifier: &[u8], name: &str) -> bool {
         let hash = self.hash(exporter, identifier);
         let mut kept = String::new();
         text::push_clean(&name.as_bytes()[..name.floor_char_boundary(NAME_OCTETS_MAX)], &mut kept);
-        if let Some(known) = self.names.get_mut(&hash) {
+        // what stands for a control octet is longer than it
+        kept.truncate(kept.floor_char_boundary(NAME_OCTETS_MAX));
+        if let Some(known) = self.recent.get_mut(&hash) {
             if **known != *kept {
                 *known = kept.into();
             }
             return true;
         }
-        let has_room = self.names.len() < NAMES_MAX;
-        if has_room {
-            self.names.insert(hash, kept.into());
+        if self.recent.len() >= NAMES_MAX {
+            self.older = std::mem::take(&mut self.recent);
+            self.shares.clear();
         }
-        has_room
+        let of_exporter = self.hash(exporter, &[]);
+        let share = self.shares.entry(of_exporter).or_default();
+        if *share >= NAMES_OF_EXPORTER_MAX {
+            return false;
+        }
+        *share += 1;
+        self.older.remove(&hash);
+        self.recent.insert(hash, kept.into());
+        true
     }
 
     /// The name of what the octets stand for: that which the exporter reported, or IANA's.
     pub(crate) fn name(&self, exporter: DomainKey, number: ApplicationNumber, octets: &[u8]) -> Option<&str> {
         match number {
             ApplicationNumber::Label => service_name(u16::try_from(be_uint(octets)?).ok()?),
-            ApplicationNumber::Identifier => {
-                let reported = (!self.names.is_empty()).then(|| self.names.get(&self.hash(exporter, octets))).flatten();
-                reported.map(|name| &**name).or_else(|| of_iana(octets))
-            }
+            ApplicationNumber::Identifier => self.reported(exporter, octets).or_else(|| of_iana(octets)),
         }
+    }
+
+    fn reported(&self, exporter: DomainKey, identifier: &[u8]) -> Option<&str> {
+        if self.recent.is_empty() {
+            return None;
+        }
+        let hash = self.hash(exporter, identifier);
+        self.recent.get(&hash).or_else(|| self.older.get(&hash)).map(|name| &**name)
     }
 
     fn hash(&self, exporter: DomainKey, identifier: &[u8]) -> u64 {
@@ -129,14 +153,34 @@ mod tests {
     }
 
     #[test]
-    fn names_have_a_limit() {
+    fn an_exporter_has_a_share_of_the_names() {
         let mut names = ApplicationNames::default();
-        for number in 0..NAMES_MAX as u32 {
+        for number in 0..NAMES_OF_EXPORTER_MAX {
             assert!(names.learn(exporter(1, 0), &number.to_be_bytes(), "x"));
         }
         assert!(!names.learn(exporter(1, 0), &u32::MAX.to_be_bytes(), "x"));
         assert!(names.learn(exporter(1, 0), &0u32.to_be_bytes(), &"y".repeat(1000)));
         let kept = names.name(exporter(1, 0), ApplicationNumber::Identifier, &[0; 4]).expect("a name");
         assert_eq!(kept.len(), NAME_OCTETS_MAX);
+        assert!(names.learn(exporter(1, 0), &1u32.to_be_bytes(), &"\u{1}".repeat(64)));
+        let kept = names.name(exporter(1, 0), ApplicationNumber::Identifier, &[0, 0, 0, 1]).expect("a name");
+        assert!(kept.len() <= NAME_OCTETS_MAX, "{}", kept.len());
+        assert!(names.learn(exporter(2, 0), &[9; 4], "x"), "another exporter has its own share");
+    }
+
+    #[test]
+    fn made_up_exporters_take_no_names_from_who_repeats_them() {
+        let mut names = ApplicationNames::default();
+        let real = (exporter(200, 0), [13, 0, 1, 253]);
+        for other in 0..100 {
+            assert!(names.learn(real.0, &real.1, "netflix"));
+            for number in 0..NAMES_OF_EXPORTER_MAX / 2 {
+                assert!(names.learn(exporter(other, 0), &number.to_be_bytes(), "made up"));
+            }
+            assert_eq!(names.name(real.0, ApplicationNumber::Identifier, &real.1), Some("netflix"));
+            assert!(names.recent.len() + names.older.len() <= 2 * NAMES_MAX && names.shares.len() <= NAMES_MAX);
+        }
+        // one that is long over has made room
+        assert_eq!(names.name(exporter(0, 0), ApplicationNumber::Identifier, &[0; 4]), None);
     }
 }

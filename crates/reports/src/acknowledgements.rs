@@ -1,7 +1,8 @@
 //! Reports that somebody knows of, and need not come again for a while.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -14,9 +15,20 @@ pub fn acknowledge(folder: &Path, watch: &str, key: Option<&str>, until_ms: i64)
     let path = folder.join(ACKNOWLEDGED);
     let line = format!("{}\n", json!({ "watch": watch, "key": key, "until_ms": until_ms }));
     let write = || {
-        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
-        file.write_all(line.as_bytes())?;
-        file.sync_data()
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path)?;
+        let length = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if length > 0 {
+            file.read_exact_at(&mut last, length - 1)?;
+        }
+        // what was cut off must not become one line with this
+        let begin = if last == [b'\n'] { "" } else { "\n" };
+        let written = file.write_all(format!("{begin}{line}").as_bytes()).and_then(|()| file.sync_data());
+        if written.is_err() {
+            // nor this with the next
+            let _ = file.set_len(length);
+        }
+        written
     };
     write().map_err(JournalError::at(&path))
 }
@@ -43,9 +55,17 @@ impl Acknowledgements {
         if length == self.length {
             return;
         }
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let parsed = text.lines().filter_map(|line| {
-            let value: Value = serde_json::from_str(line).ok()?;
+        // one that cannot be read now is read the next time, and what is known holds until then
+        let octets = match std::fs::read(&path) {
+            Ok(octets) => octets,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                tracing::warn!("acknowledgements in {} cannot be read: {error}", path.display());
+                return;
+            }
+        };
+        let parsed = octets.split(|&octet| octet == b'\n').filter_map(|line| {
+            let value: Value = serde_json::from_slice(line).ok()?;
             let watch = value.get("watch")?.as_str()?.to_owned();
             let key = value.get("key").and_then(Value::as_str).map(str::to_owned);
             Some((watch, key, value.get("until_ms")?.as_i64()?))
@@ -59,5 +79,22 @@ impl Acknowledgements {
         self.lines.iter().any(|(of, only, until_ms)| {
             of == watch && *until_ms > at_ms && only.as_ref().is_none_or(|only| only == key)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cut_off_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        acknowledge(folder.path(), "scan", None, 10).expect("written");
+        let path = folder.path().join(ACKNOWLEDGED);
+        let mut file = OpenOptions::new().append(true).open(&path).expect("a file");
+        file.write_all(b"{\"watch\":\"ca\xff").expect("half a line");
+        acknowledge(folder.path(), "beacon", Some("192.0.2.1"), 10).expect("written");
+        let read = Acknowledgements::of(folder.path());
+        assert!(read.has("scan", "any", 9) && read.has("beacon", "192.0.2.1", 9) && !read.has("beacon", "other", 9));
     }
 }

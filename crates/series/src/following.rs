@@ -26,7 +26,9 @@ impl SeriesStore {
         let blocks = self.blocks(resolution)?;
         let oldest_secs = blocks.first_key_value().map(|(block, _)| block * resolution.block_secs());
         let mut found = StepsAfter { oldest_secs, ..StepsAfter::default() };
-        for (&block, &kind) in blocks.range(resolution.block_of(after_secs)..) {
+        // what comes next: a damaged block that is done with is not looked at again
+        let next_secs = after_secs.saturating_add(i64::from(resolution.step_secs));
+        for (&block, &kind) in blocks.range(resolution.block_of(next_secs)..) {
             let content = match Content::open(&self.folder, resolution, block, kind) {
                 // what is before it comes first
                 Err(error) if error.is_damage() => {

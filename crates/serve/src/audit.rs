@@ -7,7 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -197,8 +197,17 @@ impl AuditLog {
 
 impl Written {
     fn open(&mut self, path: &Path) -> io::Result<()> {
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
         self.octets = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if self.octets > 0 {
+            file.read_exact_at(&mut last, self.octets - 1)?;
+        }
+        if last != [b'\n'] {
+            // a line that was cut off must not become one with the next
+            file.write_all(b"\n")?;
+            self.octets += 1;
+        }
         self.file = Some(file);
         Ok(())
     }
@@ -268,6 +277,19 @@ mod tests {
         text.lines()
             .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["text"].to_string())
             .collect()
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.jsonl");
+        fs::write(&path, "{\"tim").expect("written");
+        let audit =
+            AuditLog::open(AuditOptions { file: Some(path.clone()), ..AuditOptions::default() }).expect("opened");
+        audit.write(&line("question"));
+        let text = fs::read_to_string(&path).expect("the audit");
+        let last = text.lines().last().expect("a line");
+        assert!(serde_json::from_str::<serde_json::Value>(last).is_ok(), "{text}");
     }
 
     #[test]

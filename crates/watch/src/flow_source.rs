@@ -4,6 +4,7 @@
 //! counted and not watched. For files, which come as fast as they are read, it may wait instead.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ impl FlowSource {
 #[derive(Debug, Default)]
 struct Waiting {
     rows: Mutex<u64>,
+    /// Nobody takes rows any more. Set under the lock of `rows`.
+    is_closed: AtomicBool,
     has_room: Condvar,
 }
 
@@ -125,7 +128,7 @@ impl FlowFeed {
         let mut waiting = locked(&self.waiting.rows);
         // rows that are more than the limit alone find room when nothing waits
         while *waiting > 0 && *waiting + count > self.rows_max {
-            if !self.waits {
+            if !self.waits || self.waiting.is_closed.load(Ordering::Relaxed) {
                 return false;
             }
             waiting = self.waiting.has_room.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -166,7 +169,9 @@ impl StreamReceiver {
 impl Drop for StreamReceiver {
     /// Whoever waits for room must not wait for ever.
     fn drop(&mut self) {
-        *locked(&self.waiting.rows) = 0;
+        let mut waiting = locked(&self.waiting.rows);
+        *waiting = 0;
+        self.waiting.is_closed.store(true, Ordering::Relaxed);
         self.waiting.has_room.notify_all();
     }
 }

@@ -61,7 +61,8 @@ options! {
         macs: Macs = Macs::Zero,
         /// Drop these columns, because they may have addresses or names of hosts in them where this component does not
         /// read them.
-        drop: Vec<String> = ["elements", "path", "src_name", "dst_name"].map(str::to_owned).to_vec(),
+        drop: Vec<String> =
+            ["elements", "path", "src_name", "dst_name", "exporter_name", "src_label", "dst_label"].map(str::to_owned).to_vec(),
         /// Keep this many images of IPv4 addresses for the next time, 8 bytes each, and a quarter as many of IPv6
         /// addresses, 32 bytes each. When there are more, a new one replaces another.
         cache_entries: usize = 262_144 => 16..=1 << 28,

@@ -96,8 +96,8 @@ impl Target for MailTarget {
     fn send(&mut self, message: &Message<'_>, now_ms: i64) -> Result<(), SendError> {
         let letter = self.letter(message, now_ms);
         self.hand_over(&letter).map_err(|error| match error {
-            // a wrong name or password can be mended
-            SmtpError::Reply { command, code: 500.., .. } if command != "AUTH" && command != "EHLO" => {
+            // what is refused of the mail itself; a login, a sender or a server that is set up otherwise can be mended
+            SmtpError::Reply { command: "RCPT" | "DATA" | "the message", code: 500.., .. } => {
                 SendError::Refused(error.to_string())
             }
             error => SendError::again(error.to_string()),

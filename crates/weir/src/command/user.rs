@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -166,6 +166,11 @@ fn write(path: &Path, users: &[UserOptions]) -> anyhow::Result<()> {
     let new = PathBuf::from(name);
     let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
     let written = written.and_then(|mut file| {
+        // whoever could read the old one, such as a service with an account of its own, can read the new one
+        if let Ok(old) = fs::metadata(path) {
+            std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            file.set_permissions(old.permissions())?;
+        }
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });

@@ -241,7 +241,10 @@ fn agent_rules(texts: &[String]) -> Result<Option<Vec<AgentRule>>, OptionError> 
 
 /// The most datagrams a second of one source.
 fn rate_per_source(rate: Option<Rate>) -> Result<Option<NonZeroU32>, OptionError> {
-    let checked = |rate: Rate| u32::try_from(rate.per_second()).ok().and_then(NonZeroU32::new);
+    let checked = |rate: Rate| {
+        let rate = u32::try_from(rate.per_second()).ok().filter(|rate| *rate <= 1_000_000_000);
+        rate.and_then(NonZeroU32::new)
+    };
     let wrong = |rate: Rate| {
         OptionError::new("rate_per_source", format!("'{rate}' is no limit on datagrams a second"))
             .with_hint("write a rate from 1 to 1G, such as 50k, or leave the option out for no limit")

@@ -101,7 +101,7 @@ impl WatchSession {
         let mut losses = Losses::default();
         while !is_stopping() && !runner.is_ended() {
             if let Some(message) = runner.next_timeout(Duration::from_millis(50))
-                && is_read
+                && (is_read || matches!(message, Message::Notice(_)))
                 && !self.print(message)
             {
                 is_read = false;

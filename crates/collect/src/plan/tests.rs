@@ -1,0 +1,192 @@
+use weir_wire::fixed::FixedField;
+use weir_wire::{netflow1, netflow5, netflow7};
+
+use super::*;
+
+fn compile(template: &Template, header_uptime: bool) -> Plan {
+    Plan::compile(template, header_uptime, crate::list_kinds::registered)
+}
+
+fn template(fields: &[(u32, u16, u16)]) -> Template {
+    let fields = fields
+        .iter()
+        .map(|&(enterprise, id, length)| FieldSpecifier { element: ElementId { enterprise, id }, length })
+        .collect();
+    Template::new(TemplateId::new(256).expect("id"), fields, 0).expect("template")
+}
+
+#[test]
+fn the_v5_template_agrees_with_registry_and_wire() {
+    // Cisco, "NetFlow Services and Applications"
+    const OFFSETS: [(Column, usize); 18] = [
+        (Column::SrcAddr, 0),
+        (Column::DstAddr, 4),
+        (Column::NextHop, 8),
+        (Column::InIf, 12),
+        (Column::OutIf, 14),
+        (Column::Packets, 16),
+        (Column::Bytes, 20),
+        (Column::Start, 24),
+        (Column::End, 28),
+        (Column::SrcPort, 32),
+        (Column::DstPort, 34),
+        (Column::TcpFlags, 37),
+        (Column::Protocol, 38),
+        (Column::Tos, 39),
+        (Column::SrcAs, 40),
+        (Column::DstAs, 42),
+        (Column::SrcMask, 44),
+        (Column::DstMask, 45),
+    ];
+    let template = fixed_template(&netflow5::FORMAT).expect("template");
+    assert_eq!(template.layout().fixed_record_len(), Some(netflow5::RECORD_LEN));
+    let mut offset = 0;
+    for field in template.fields() {
+        if field.element.id != PADDING_OCTETS {
+            let (column, _) = Column::of_element(0, field.element.id).expect("a column");
+            assert!(OFFSETS.contains(&(column, offset)), "{column} {offset}");
+            let known = netflow5::field::ALL.iter().find(|known| known.offset == offset).expect("a field of wire");
+            assert_eq!(known.length, usize::from(field.length), "{column}");
+        }
+        offset += usize::from(field.length);
+    }
+    let plan = compile(&template, true);
+    assert_eq!(plan.leftovers, []);
+    assert_eq!(plan.ops.len(), 18);
+}
+
+/// Offsets of fields as the tables of wire have them, which follow Cisco's.
+#[test]
+fn the_v1_and_v7_templates_agree_with_wire() {
+    use netflow7::field::{DST_AS, DST_MASK, ROUTER_SC, SRC_AS, SRC_MASK};
+    macro_rules! names {
+        ($version:ident) => {{
+            use $version::field::{
+                DST_ADDR, DST_PORT, FIRST, INPUT, LAST, NEXT_HOP, OCTETS, OUTPUT, PACKETS, PROTOCOL, SRC_ADDR,
+                SRC_PORT, TCP_FLAGS, TOS,
+            };
+            [
+                (SRC_ADDR, 8),
+                (DST_ADDR, 12),
+                (NEXT_HOP, 15),
+                (INPUT, 10),
+                (OUTPUT, 14),
+                (PACKETS, 2),
+                (OCTETS, 1),
+                (FIRST, 22),
+                (LAST, 21),
+                (SRC_PORT, 7),
+                (DST_PORT, 11),
+                (PROTOCOL, 4),
+                (TOS, 5),
+                (TCP_FLAGS, 6),
+            ]
+        }};
+    }
+    let check = |format: &FixedFormat, names: &[(FixedField, u16)]| {
+        let (template, version) = (fixed_template(format).expect("template"), format.version);
+        assert_eq!(template.layout().fixed_record_len(), Some(format.record_len));
+        let (mut offset, mut found) = (0, 0);
+        for field in template.fields() {
+            if let Some((known, _)) = names.iter().find(|(_, id)| *id == field.element.id) {
+                let place = (offset, usize::from(field.length));
+                assert_eq!((known.offset, known.length), place, "v{version} {}", known.name);
+                found += 1;
+            }
+            offset += usize::from(field.length);
+        }
+        assert_eq!(found, names.len(), "v{version}");
+        let plan = compile(&template, true);
+        assert_eq!(
+            plan.leftovers.iter().map(|leftover| leftover.id).collect::<Vec<_>>(),
+            match version {
+                7 => vec![130],
+                _ => vec![],
+            }
+        );
+    };
+    check(&netflow1::FORMAT, &names!(netflow1));
+    let mut names = names!(netflow7).to_vec();
+    let more = [(SRC_AS, 16), (DST_AS, 17), (SRC_MASK, 9), (DST_MASK, 13), (ROUTER_SC, 130)];
+    names.extend(more);
+    check(&netflow7::FORMAT, &names);
+}
+
+#[test]
+fn an_interval_of_two_numbers_fills_the_column() {
+    let plan = compile(&template(&[(0, 305, 4), (0, 306, 4)]), false);
+    assert_eq!(plan.ops, [Op::Interval { selected: 0, other: 1, form: IntervalForm::Space }]);
+    assert!(plan.has_sampling_interval);
+    assert_eq!(plan.leftovers.len(), 2, "the exact numbers are kept");
+}
+
+#[test]
+fn a_second_field_for_a_column_is_kept() {
+    let plan = compile(&template(&[(0, 85, 8), (0, 1, 4), (9, 12235, VARIABLE_LENGTH)]), false);
+    assert!(plan.ops.contains(&Op::Number { column: Column::Bytes, field: 1 }));
+    let kept: Vec<_> = plan.leftovers.iter().map(|leftover| (leftover.enterprise, leftover.id)).collect();
+    assert_eq!(kept, [(0, 85), (9, 12235)]);
+}
+
+#[test]
+fn a_field_too_wide_for_its_column_is_written_and_kept() {
+    let plan = compile(&template(&[(0, 7, 4)]), false);
+    assert_eq!(plan.ops, [Op::Number { column: Column::SrcPort, field: 0 }]);
+    assert_eq!(plan.leftovers.len(), 1);
+}
+
+#[test]
+fn the_innermost_header_fills_the_columns() {
+    // protocol and source address of a tunnel, then those of what is in it
+    let plan = compile(&template(&[(0, 4, 1), (0, 27, 16), (0, 1, 8), (0, 4, 1), (0, 27, 16), (0, 1, 8)]), false);
+    let column_of = |field| {
+        plan.ops
+            .iter()
+            .find(|op| matches!(**op, Op::Number { field: f, .. } | Op::Address { field: f, .. } if f == field))
+            .map(|op| op.column())
+    };
+    assert_eq!((column_of(3), column_of(4)), (Some(Column::Protocol), Some(Column::SrcAddr)));
+    assert_eq!(column_of(2), Some(Column::Bytes));
+    let kept: Vec<_> = plan.leftovers.iter().map(|leftover| leftover.field).collect();
+    assert_eq!(kept, [0, 1, 5]);
+}
+
+#[test]
+fn an_uptime_is_kept_where_no_header_tells_what_it_counts_from() {
+    let template = template(&[(0, 22, 4)]);
+    assert_eq!(compile(&template, true).leftovers.len(), 0);
+    let plan = compile(&template, false);
+    assert!(plan.writes(Column::Start));
+    assert_eq!(plan.leftovers.len(), 1);
+}
+
+#[test]
+fn few_fields_of_text_are_looked_at_for_one_column() {
+    let plan = compile(&template(&[(35632, 188, 8); 200]), false);
+    assert_eq!(plan.texts, [TextFields { column: Column::ServerName, fields: vec![0, 1, 2, 3] }]);
+    let kept = plan.leftovers.iter().filter(|leftover| leftover.texts.is_none()).count();
+    assert_eq!((plan.leftovers.len(), kept), (200, 196), "the others are kept as they are");
+}
+
+#[test]
+fn both_address_families_in_one_template() {
+    let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
+    assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);
+    assert_eq!(
+        plan.leftovers,
+        [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), texts: None, list: None }]
+    );
+}
+
+#[test]
+fn ends_of_tunnels_in_the_elements_of_ntop() {
+    // nProbe User's Guide, "Flow Information Elements": 114 and 116 are IPv4 addresses, 396 and 397 IPv6
+    let (src, dst) = (Column::TunnelSrcAddr, Column::TunnelDstAddr);
+    for (enterprise, [src4, dst4, src6, dst6]) in [(35632, [114, 116, 396, 397]), (0, [57586, 57588, 57868, 57869])] {
+        for (src_id, dst_id, octets) in [(src4, dst4, 4), (src6, dst6, 16)] {
+            let plan = compile(&template(&[(enterprise, src_id, octets), (enterprise, dst_id, octets)]), false);
+            let expected = [Op::Address { column: src, field: 0 }, Op::Address { column: dst, field: 1 }];
+            assert_eq!((plan.ops, plan.leftovers), (expected.to_vec(), Vec::new()), "{enterprise}/{src_id}");
+        }
+    }
+}
