@@ -55,11 +55,14 @@ fn a_forwarder_that_is_killed_repeats_rows_and_stores_none_twice() {
     write(dir.path(), (0..40).map(|at| numbered(at * ROWS..(at + 1) * ROWS)));
     let state = dir.path().join("forward/forward");
     // what a crash leaves: a position behind what was written
-    forward(dir.path(), &options).expect("forwarded");
-    let end = std::fs::read(&state).expect("a state");
+    let first = forward(dir.path(), &options).expect("forwarded");
     std::fs::remove_file(&state).expect("removed");
-    forward(dir.path(), &options).expect("forwarded");
-    assert_eq!(std::fs::read(&state).expect("a state"), end, "counts are of what was acknowledged once");
+    let again = forward(dir.path(), &options).expect("forwarded");
+    // how often a busy machine had to be asked again is not always the same
+    for counts in [first, again] {
+        assert_eq!((counts.rows_forwarded, counts.rows_refused, counts.rows_lost), (40 * ROWS, 0, 0), "{counts:?}");
+        assert_eq!((counts.deliveries_forwarded, counts.deliveries_waiting), (40, 0), "{counts:?}");
+    }
     assert_each_once(&options, 40 * ROWS);
 }
 
