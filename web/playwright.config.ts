@@ -8,8 +8,8 @@ export default defineConfig({
   // colours are looked at while machines are busy: a transition that is under way is no failure
   retries: 2,
   // questions of a real process run at low priority, beside whatever else the machine does
-  timeout: process.env.WEIR_SERVE_URL ? 180_000 : 30_000,
-  expect: { timeout: process.env.WEIR_SERVE_URL ? 40_000 : 8_000 },
+  timeout: process.env.WEIR_SERVE_URL ? 180_000 : 120_000,
+  expect: { timeout: process.env.WEIR_SERVE_URL ? 60_000 : 30_000 },
   reporter: [["list"]],
   use: {
     viewport: { width: 1280, height: 860 },

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::namespace::ip;
+use crate::ports;
 
 /// The version in `pom.xml`.
 const VERSION: &str = "5.0.9";
@@ -260,14 +261,14 @@ impl Cassandra {
         if self.options.networks {
             self.connect(node, &home);
         }
-        let pid = wait_until(Duration::from_secs(30), || fs::read_to_string(home.join("pid")).ok());
+        let pid = wait_until(Duration::from_mins(2), || fs::read_to_string(home.join("pid")).ok());
         let pid = pid.expect("the number of the process").trim().to_owned();
         *self.node(node) = Some(Node { guard, stdin, pid });
     }
 
     /// Gives a node that waits for it a network.
     fn connect(&self, node: usize, home: &Path) {
-        let pid = wait_until(Duration::from_secs(30), || fs::read_to_string(home.join("network")).ok());
+        let pid = wait_until(Duration::from_mins(2), || fs::read_to_string(home.join("network")).ok());
         let pid = pid.expect("the number of the process").trim().to_owned();
         let (cable, address) = (cable(node), self.ip(node));
         // that of a process before may still be there
@@ -394,9 +395,8 @@ fn is_running(pid: &str) -> bool {
 /// A port that is free on the addresses of all nodes.
 fn free_port(nodes: u8) -> u16 {
     loop {
-        let first = TcpListener::bind((loopback(0), 0)).expect("a port");
-        let port = first.local_addr().expect("its number").port();
-        if (1..usize::from(nodes)).all(|node| TcpListener::bind((loopback(node), port)).is_ok()) {
+        let port = ports::free_port();
+        if (0..usize::from(nodes)).all(|node| TcpListener::bind((loopback(node), port)).is_ok()) {
             return port;
         }
     }

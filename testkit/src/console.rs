@@ -24,12 +24,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
-use crate::pages;
+use crate::{pages, ports};
 
 /// The port that pages name.
 const PORT: &str = ":2055";
 /// How long the commands of a page may take together.
-const TIME_LIMIT_SECS: u64 = 120;
+const TIME_LIMIT_SECS: u64 = 600;
 /// Matches any lines.
 const ANY: &str = "...";
 /// Comes before a block whose numbers are not always the same.
@@ -157,8 +157,7 @@ fn command(lines: &[&str], at: usize, end: usize) -> (String, usize) {
 
 /// Runs all commands in one shell; returns the output of each.
 fn run(steps: &[Step], programs: &Path, folder: &Path) -> Vec<Vec<String>> {
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
-    let port = format!(":{}", port.port());
+    let port = format!(":{}", ports::free_port());
     let outputs = folder.join(".outputs");
     std::fs::create_dir(&outputs).expect("a folder");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -184,12 +183,14 @@ fn run(steps: &[Step], programs: &Path, folder: &Path) -> Vec<Vec<String>> {
 
 /// The shell script of the commands: the output of each goes to a file of its own.
 fn script(steps: &[Step]) -> String {
-    let mut script = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n".to_owned();
+    // on a busy machine what a page waits for takes longer
+    let mut script =
+        "trap 'kill $(jobs -p) 2>/dev/null' EXIT\nsleep() { command sleep \"$1\"; command sleep 4; }\n".to_owned();
     for (number, Step { command, .. }) in steps.iter().enumerate() {
         let output = format!(".outputs/{number}");
         let _ = writeln!(script, "{{ {command}\n}} >{output} 2>&1 </dev/null");
         if command.ends_with('&') {
-            let _ = writeln!(script, "for _ in $(seq 100); do [ -s {output} ] && break; sleep 0.1; done");
+            let _ = writeln!(script, "for _ in $(seq 600); do [ -s {output} ] && break; command sleep 0.1; done");
         } else {
             let _ = writeln!(script, "status=$?; [ $status = 0 ] || echo \"(exit status $status)\" >>{output}");
         }

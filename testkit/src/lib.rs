@@ -8,6 +8,7 @@ pub mod certificates;
 pub mod console;
 pub mod namespace;
 pub mod pages;
+pub mod ports;
 
 mod skipped;
 

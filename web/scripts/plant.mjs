@@ -10,5 +10,5 @@ if (folder === undefined || capture === undefined) {
   process.exit(2);
 }
 const { module } = await runnerImport(new URL("../tests/planted.ts", import.meta.url).pathname);
-writeFileSync(join(folder, "planted.csv"), module.plantedCsv(Date.now()));
+writeFileSync(join(folder, "planted.csv"), module.plantedCsv(Number(process.env.WEIR_PLANTED_AT ?? Date.now())));
 writeFileSync(join(folder, "lossy.pcap"), module.thinned(readFileSync(capture), 10));

@@ -92,6 +92,14 @@ pub(crate) fn is_final(error: &ExecutionError) -> bool {
     )
 }
 
+/// Whether that may be because of what is in the row; otherwise every row would be refused.
+pub(crate) fn is_of_row(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(error, DbError::Invalid),
+        error => is_final(error),
+    }
+}
+
 fn user(options: &CassandraOptions) -> Result<Option<(String, String)>, CassandraError> {
     let Some(path) = &options.connection.user_file else { return Ok(options.to.user.clone()) };
     let wrong = |message: String| CassandraError::File { path: path.display().to_string(), message };

@@ -11,10 +11,12 @@ use std::collections::HashSet;
 
 use futures::TryStreamExt;
 use scylla::client::session::Session;
+use scylla::value::CqlTimestamp;
 use weir_flow::{Column, ColumnType};
 
 use crate::connect::statement_error;
 use crate::options::Model;
+use crate::times::insert_times;
 use crate::{CassandraError, CassandraOptions};
 
 /// The version of the layout that this version of weir reads and writes. New columns do not change it.
@@ -69,9 +71,8 @@ pub(crate) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
     let keyspace = &options.to.keyspace;
     create_keyspace(session, options).await?;
     let found = columns(session, options).await?;
-    if found.iter().any(|(table, _)| table == "weir_layout") {
-        check_version(session, options).await?;
-    }
+    let has_version = found.iter().any(|(table, _)| table == "weir_layout");
+    let version = if has_version { check_version(session, options).await? } else { None };
     let missing = missing_statements(options, &found);
     if !missing.is_empty() && !options.schema.create_schema {
         return Err(CassandraError::Schema(format!(
@@ -81,12 +82,74 @@ pub(crate) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
     for statement in &missing {
         run(session, options, statement).await?;
     }
-    if !missing.is_empty() {
+    let is_older = version.is_some_and(|version| version < LAYOUT_VERSION);
+    if is_older && options.model == Model::Flows {
+        widen_times(session, options).await?;
+    }
+    if !missing.is_empty() || is_older {
         let version = LAYOUT_VERSION;
         let insert = format!("INSERT INTO {keyspace}.weir_layout (part, version) VALUES ('tables', {version})");
         run(session, options, &insert).await?;
     }
     Ok(())
+}
+
+/// Notes that partitions of layout 1 may have flows of any time: what is written to them from now on is not all that they have.
+async fn widen_times(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+    let keyspace = &options.to.keyspace;
+    let failed = |statement: &'static str| {
+        move |error: &dyn std::error::Error| CassandraError::Unavailable {
+            hosts: options.to.hosts_text(),
+            message: format!("{statement}: {}", crate::connect::message(error)),
+        }
+    };
+    let select = format!("SELECT model, day, bucket, shard FROM {keyspace}.buckets");
+    let of_select = failed("SELECT FROM buckets");
+    let rows = session.query_iter(select, ()).await.map_err(|error| of_select(&error))?;
+    let rows = rows.rows_stream::<(String, CqlTimestamp, CqlTimestamp, i16)>().map_err(|error| of_select(&error))?;
+    let buckets: Vec<_> = rows.try_collect().await.map_err(|error| of_select(&error))?;
+    let insert = session
+        .prepare(insert_times(keyspace, ""))
+        .await
+        .map_err(|error| statement_error(options, "INSERT INTO bucket_times", &error.into()))?;
+    let [first, last] = [i64::MIN, i64::MAX].map(CqlTimestamp);
+    for (model, day, bucket, shard) in buckets {
+        if model == options.model.word() {
+            let line = (day, bucket, shard, first, last, first, last);
+            let sent = session.execute_unpaged(&insert, line).await;
+            sent.map_err(|error| statement_error(options, "INSERT INTO bucket_times", &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails when a table that rows are written to is not there any more, or lacks columns: a refusal is none of rows then.
+pub(crate) async fn check_whole(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+    is_whole(options, &missing_statements(options, &columns(session, options).await?))
+}
+
+/// The same for the table `series`.
+pub(crate) async fn check_statistics_whole(
+    session: &Session,
+    options: &CassandraOptions,
+    metrics: &[String],
+) -> Result<(), CassandraError> {
+    let found = columns(session, options).await?;
+    is_whole(options, &missing_series_statements(options, &series_columns(found), metrics, &lifetime(options)))
+}
+
+fn is_whole(options: &CassandraOptions, missing: &[String]) -> Result<(), CassandraError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let keyspace = &options.to.keyspace;
+    Err(CassandraError::Schema(format!(
+        "keyspace '{keyspace}' has not all tables of weir any more; they are made when it is started again"
+    )))
+}
+
+fn series_columns(found: Vec<(String, String)>) -> HashSet<String> {
+    found.into_iter().filter(|(table, _)| table == "series").map(|(_, column)| column).collect()
 }
 
 /// Makes sure that the table `series` is there and has these metrics.
@@ -97,8 +160,7 @@ pub(crate) async fn prepare_statistics(
 ) -> Result<(), CassandraError> {
     let keyspace = &options.to.keyspace;
     create_keyspace(session, options).await?;
-    let found = columns(session, options).await?;
-    let own = found.into_iter().filter(|(table, _)| table == "series").map(|(_, column)| column).collect();
+    let own = series_columns(columns(session, options).await?);
     let missing = missing_series_statements(options, &own, metrics, &lifetime(options));
     if !missing.is_empty() && !options.schema.create_schema {
         return Err(CassandraError::Schema(format!(
@@ -152,7 +214,8 @@ pub(crate) async fn has_table(
     Ok(columns(session, options).await?.iter().any(|(found, _)| found == table))
 }
 
-async fn check_version(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+/// The version of the tables, if they say so.
+async fn check_version(session: &Session, options: &CassandraOptions) -> Result<Option<i32>, CassandraError> {
     let keyspace = &options.to.keyspace;
     let statement = format!("SELECT version FROM {keyspace}.weir_layout WHERE part = 'tables'");
     let found = session.query_unpaged(&*statement, ()).await;
@@ -162,7 +225,7 @@ async fn check_version(session: &Session, options: &CassandraOptions) -> Result<
         Some((version,)) if version > LAYOUT_VERSION => Err(CassandraError::Schema(format!(
             "the tables in keyspace '{keyspace}' have layout {version}, and this version of weir knows {LAYOUT_VERSION} at most"
         ))),
-        _ => Ok(()),
+        version => Ok(version.map(|(version,)| version)),
     }
 }
 

@@ -16,7 +16,7 @@ use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset};
 use tokio::runtime::{Builder, Runtime};
 use weir_forward::{StatisticsStep, StatisticsStore, StoreError, StoredRows};
 
-use crate::connect::{connect, is_final, message, statement_error};
+use crate::connect::{connect, is_of_row, message, statement_error};
 use crate::writer::{prepare, using_ttl};
 use crate::{CassandraError, CassandraOptions, schema};
 
@@ -79,11 +79,13 @@ async fn store(
         let insert = prepare(&insert_text(options, &schema), &session, options).await?;
         *connected = Some(Connected { session, schema, insert });
     }
-    let Some(Connected { session, insert, .. }) = &*connected else { return Ok(StoredRows::default()) };
+    let Some(Connected { session, insert, schema }) = &*connected else { return Ok(StoredRows::default()) };
+    let metrics = &*metric_names(schema);
     let sent = stream::iter(rows(step)).map(|values| async move {
         match session.execute_unpaged(insert, values).await {
             Ok(_) => Ok(StoredRows { stored: 1, refused: 0 }),
-            Err(error) if is_final(&error) => {
+            Err(error) if is_of_row(&error) => {
+                schema::check_statistics_whole(session, options, metrics).await?;
                 tracing::warn!("a row of statistics cannot be stored, ever: {}", message(&error));
                 Ok(StoredRows { stored: 0, refused: 1 })
             }

@@ -3,7 +3,8 @@
 //! Partitions are by when flows were received, and flows may be received long after. A writer therefore notes, beside the
 //! partition, between which minutes its flows begin and end, before it writes them. A note is a line of its own whose key
 //! has all of it; several lines of a partition count together. So nothing is read or replaced, several writers are in nobody's way,
-//! and writing a line again changes nothing. A partition without a line was written by a version before, and is always read.
+//! and writing a line again changes nothing. A partition without a line was written by a version before, and is always read; the first writer of
+//! this version notes that those which there are then may have anything.
 
 use weir_flow::Column;
 
@@ -58,6 +59,14 @@ impl FlowTimes {
     pub(crate) fn rounded(self) -> Self {
         Self { start: self.start.rounded(), end: self.end.rounded() }
     }
+}
+
+/// The statement that notes when the flows of a partition began and ended.
+pub(crate) fn insert_times(keyspace: &str, using_ttl: &str) -> String {
+    format!(
+        "INSERT INTO {keyspace}.bucket_times (day, bucket, shard, start_first, start_last, end_first, end_last) \
+         VALUES (?, ?, ?, ?, ?, ?, ?){using_ttl}"
+    )
 }
 
 /// A bound on when flows began or ended.

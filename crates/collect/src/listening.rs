@@ -106,8 +106,10 @@ impl Listening {
     pub(crate) fn in_order_of(&self, listeners: &[Listener], sockets: &[ReceiveSocket]) -> Vec<ListenerInfo> {
         let mut acceptors = self.acceptors.iter().map(|acceptor| acceptor.local);
         let mut dtls = self.dtls.iter().map(|listener| listener.info.local);
-        let sockets_each = sockets.len() / listeners.iter().filter(|l| l.transport == Transport::Udp).count().max(1);
-        let mut udp = sockets.iter().step_by(sockets_each.max(1)).map(|socket| socket.info.local);
+        // those of one listener follow each other and have one address
+        let mut udp: Vec<SocketAddr> = sockets.iter().map(|socket| socket.info.local).collect();
+        udp.dedup();
+        let mut udp = udp.into_iter();
         let info = |listener: &Listener| {
             let local = match listener.transport {
                 Transport::Udp => udp.next(),

@@ -71,8 +71,13 @@ impl ReceiveSocket {
         let socket = Socket::from(socket);
         socket.set_nonblocking(false)?;
         // a smaller one would drop what waits
-        if socket.recv_buffer_size()? < buffer_octets {
-            set_buffer(&socket, buffer_octets)?;
+        let granted = socket.recv_buffer_size()?;
+        let may_be_granted = may_be_granted(buffer_octets, fs::read_to_string(RECEIVE_BUFFER_MAX).ok().as_deref());
+        if granted < buffer_octets
+            && setsockopt(&socket, sockopt::RcvBufForce, &buffer_octets).is_err()
+            && granted < may_be_granted
+        {
+            socket.set_recv_buffer_size(buffer_octets)?;
         }
         Self::configured(socket, buffer_octets)
     }
@@ -123,6 +128,15 @@ impl ReceiveSocket {
         let path = format!("/proc/self/fd/{}", self.socket.as_raw_fd());
         fs::metadata(path).ok().map(|metadata| metadata.ino())
     }
+}
+
+/// What a socket of no privileges is granted at most, where the kernel says so.
+const RECEIVE_BUFFER_MAX: &str = "/proc/sys/net/core/rmem_max";
+
+/// What the plain call for a buffer grants, of a limit as the kernel writes it: twice as much, for its bookkeeping (socket(7)).
+fn may_be_granted(octets: usize, limit: Option<&str>) -> usize {
+    let limit = limit.and_then(|limit| limit.trim().parse().ok()).unwrap_or(0);
+    octets.min(limit).saturating_mul(2)
 }
 
 /// Asks for a receive buffer.
@@ -188,6 +202,14 @@ mod tests {
         assert_eq!(drops_in_table(table, &[4711]), 12);
         assert_eq!(drops_in_table(table, &[4711, 4712]), 17);
         assert_eq!(drops_in_table(table, &[1]), 0);
+    }
+
+    /// A buffer that whoever opened the socket was granted is larger than what the plain call grants.
+    #[test]
+    fn the_plain_call_grants_no_more_than_the_kernel_says() {
+        assert_eq!(may_be_granted(64 << 20, Some("212992\n")), 425_984);
+        assert_eq!(may_be_granted(100_000, Some("212992\n")), 200_000);
+        assert_eq!(may_be_granted(64 << 20, None), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::socket::{setsockopt, sockopt};
 use weir_export::{ExporterConfig, Refusal, Version};
 use weir_generate::{SendError, SendPlan, Sent, Stream, TrafficModel, send};
 use weir_wire::netflow5;
@@ -19,7 +20,11 @@ fn streams(version: Version, sources: &[&str]) -> Vec<Stream> {
 /// the socket, and the receiver ends when it has as many datagrams as were sent.
 fn receive(model: &TrafficModel, count: u64, streams: &[Stream]) -> (Sent, BTreeMap<IpAddr, Vec<Vec<u8>>>) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    socket.set_read_timeout(Some(Duration::from_mins(1))).expect("a timeout");
+    // room for all of them, however late the thread gets its turn
+    if setsockopt(&socket, sockopt::RcvBufForce, &(8 << 20)).is_err() {
+        let _ = setsockopt(&socket, sockopt::RcvBuf, &(4 << 20));
+    }
     let port = socket.local_addr().expect("an address").port();
     let done = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let receiver = thread::spawn(move || {
@@ -85,8 +90,7 @@ fn sending_ends_without_running_out_of_flows() {
     let streams = streams(Version::V9, &["127.0.0.1"]);
     let mut flows = TrafficModel::new(7).flows(u64::MAX).expect("a model");
     let slow = SendPlan { flows_per_second: Some(1000), ..SendPlan::to_loopback(port) };
-    let sent =
-        send(&mut flows, &streams, &SendPlan { duration_max: Duration::from_millis(200), ..slow }).expect("sent");
+    let sent = send(&mut flows, &streams, &SendPlan { duration_max: Duration::from_secs(1), ..slow }).expect("sent");
     assert_eq!(sent.flows, flows.totals().flows, "what was begun went out");
     assert!(sent.flows > 0);
     let stop = AtomicBool::new(true);

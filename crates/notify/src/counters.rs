@@ -18,6 +18,11 @@ pub struct NotifyCounts {
 }
 
 impl NotifyCounts {
+    /// All counters, with their names.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        [("reports_sent", self.reports_sent)].into_iter().chain(self.losses())
+    }
+
     /// The counters of what was not sent, with their names.
     pub fn losses(&self) -> [(&'static str, u64); 4] {
         [

@@ -131,6 +131,7 @@ impl Notifier {
     /// Sends in a thread of its own, until `is_ending`, and then what can still be sent at once.
     pub fn start(mut self, is_ending: &Arc<AtomicBool>) -> io::Result<JoinHandle<()>> {
         let is_ending = Arc::clone(is_ending);
+        self.target.ends_with(&is_ending);
         let run = move || {
             loop {
                 let is_last = is_ending.load(Ordering::Relaxed);
@@ -189,7 +190,7 @@ impl Notifier {
         self.failures = self.failures.saturating_add(1);
         let asked = match error {
             SendError::Again { after, .. } => after.unwrap_or_default(),
-            SendError::Refused(_) => Duration::ZERO,
+            SendError::Unknown(_) | SendError::Refused(_) => Duration::ZERO,
         };
         let wait = at_random(doubled).max(asked);
         self.again_ms = Some(now_ms.saturating_add(millis(wait)));
@@ -236,7 +237,12 @@ impl Notifier {
                 let scope = &self.scope;
                 (self.notice)(format!("{scope}: {count} reports are refused, and not sent again: {reason}"));
             }
-            Err(again) => return Err(again),
+            Err(error) => {
+                if matches!(error, SendError::Unknown(_)) {
+                    self.sent_ms.push_back(now_ms);
+                }
+                return Err(error);
+            }
         }
         self.sent_ms.push_back(now_ms);
         self.advance()

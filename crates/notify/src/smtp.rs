@@ -5,6 +5,9 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +17,12 @@ use crate::target::SEND_MAX;
 
 /// Lines of a reply, and octets of one of them, at most.
 const REPLY_MAX: (usize, u64) = (100, 4_096);
+/// How long a server may take to answer a command, and to take a message (RFC 5321 section 4.5.3.2).
+const ANSWER_MAX: Duration = Duration::from_mins(5);
+const TAKING_MAX: Duration = Duration::from_mins(10);
+/// How often it is looked whether the process ends, and how long it waits for an answer then.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const ENDING_MAX: Duration = Duration::from_secs(2);
 
 /// Why a message was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +30,9 @@ pub(crate) enum SmtpError {
     /// The connection.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// The server has the message, and did not say what it does with it.
+    #[error("the server did not say whether it takes the message: {0}")]
+    Unanswered(io::Error),
     /// TLS.
     #[error("no encrypted session with the server: {0}")]
     Tls(String),
@@ -46,6 +58,10 @@ impl<T: Read + Write> Stream for T {}
 /// A session with a server.
 pub(crate) struct SmtpSession {
     stream: BufReader<Box<dyn Stream>>,
+    /// The connection that carries it.
+    socket: TcpStream,
+    /// Whether the process ends.
+    is_ending: Arc<AtomicBool>,
     /// What the server offers, in capitals.
     offers: Vec<String>,
 }
@@ -80,21 +96,33 @@ fn encrypted(stream: TcpStream, host: &str, ca: Option<&Path>) -> Result<Box<dyn
     Ok(Box::new(session))
 }
 
-impl SmtpSession {
+/// Where a server is, and how it is spoken to.
+pub(crate) struct SmtpServer<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    /// How we are called.
+    pub(crate) name: &'a str,
+    /// The authorities whose certificates are trusted, instead of those of the system.
+    pub(crate) ca: Option<&'a Path>,
+    pub(crate) is_ending: &'a Arc<AtomicBool>,
+}
+
+impl SmtpServer<'_> {
     /// Connects without encryption.
-    pub(crate) fn plain(host: &str, port: u16, name: &str) -> Result<Self, SmtpError> {
-        Self::begin(Box::new(connected(host, port)?), name)
+    pub(crate) fn plain(&self) -> Result<SmtpSession, SmtpError> {
+        let socket = connected(self.host, self.port)?;
+        self.begin(Box::new(socket.try_clone()?), socket)
     }
 
     /// Connects over TLS.
-    pub(crate) fn tls(host: &str, port: u16, name: &str, ca: Option<&Path>) -> Result<Self, SmtpError> {
-        Self::begin(encrypted(connected(host, port)?, host, ca)?, name)
+    pub(crate) fn tls(&self) -> Result<SmtpSession, SmtpError> {
+        let socket = connected(self.host, self.port)?;
+        self.begin(encrypted(socket.try_clone()?, self.host, self.ca)?, socket)
     }
 
     /// Connects, and goes over to TLS before anything is said.
-    pub(crate) fn starttls(host: &str, port: u16, name: &str, ca: Option<&Path>) -> Result<Self, SmtpError> {
-        let stream = connected(host, port)?;
-        let mut session = Self::begin(Box::new(stream.try_clone()?), name)?;
+    pub(crate) fn starttls(&self) -> Result<SmtpSession, SmtpError> {
+        let mut session = self.plain()?;
         if !session.offers("STARTTLS") {
             return Err(SmtpError::Missing("STARTTLS"));
         }
@@ -103,18 +131,24 @@ impl SmtpSession {
             // somebody on the way put in what would count as encrypted
             return Err(SmtpError::Tls("there is more before it begins".to_owned()));
         }
-        session.stream = BufReader::new(encrypted(stream, host, ca)?);
-        session.hello(name)?;
+        session.socket.set_read_timeout(Some(SEND_MAX))?;
+        session.stream = BufReader::new(encrypted(session.socket.try_clone()?, self.host, self.ca)?);
+        session.socket.set_read_timeout(Some(LOOK_EVERY))?;
+        session.hello(self.name)?;
         Ok(session)
     }
 
-    fn begin(stream: Box<dyn Stream>, name: &str) -> Result<Self, SmtpError> {
-        let mut session = Self { stream: BufReader::new(stream), offers: Vec::new() };
-        session.reply("the connection", 220)?;
-        session.hello(name)?;
+    fn begin(&self, stream: Box<dyn Stream>, socket: TcpStream) -> Result<SmtpSession, SmtpError> {
+        socket.set_read_timeout(Some(LOOK_EVERY))?;
+        let (stream, is_ending) = (BufReader::new(stream), Arc::clone(self.is_ending));
+        let mut session = SmtpSession { stream, socket, is_ending, offers: Vec::new() };
+        session.reply("the connection", 220, ANSWER_MAX)?;
+        session.hello(self.name)?;
         Ok(session)
     }
+}
 
+impl SmtpSession {
     fn hello(&mut self, name: &str) -> Result<(), SmtpError> {
         let offers = self.command("EHLO", &format!("EHLO {name}"), 250)?;
         self.offers = offers.into_iter().map(|line| line.to_ascii_uppercase()).collect();
@@ -144,7 +178,10 @@ impl SmtpSession {
         // a line that begins with a dot gets another one (RFC 5321 section 4.5.2)
         let stuffed = message.replace("\r\n.", "\r\n..");
         self.write(&format!("{stuffed}\r\n."))?;
-        self.reply("the message", 250)?;
+        self.reply("the message", 250, TAKING_MAX).map_err(|error| match error {
+            SmtpError::Io(error) => SmtpError::Unanswered(error),
+            error => error,
+        })?;
         // it is taken: how the session ends does not matter
         let _ = self.write("QUIT");
         Ok(())
@@ -152,7 +189,7 @@ impl SmtpSession {
 
     fn command(&mut self, command: &'static str, line: &str, expected: u16) -> Result<Vec<String>, SmtpError> {
         self.write(line)?;
-        self.reply(command, expected)
+        self.reply(command, expected, ANSWER_MAX)
     }
 
     fn write(&mut self, line: &str) -> io::Result<()> {
@@ -161,13 +198,29 @@ impl SmtpSession {
         stream.flush()
     }
 
+    /// A line of the server, with its end, of an answer that began to be waited for and may take so long.
+    fn line(&mut self, began: Instant, answer_max: Duration) -> io::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        loop {
+            let octets_max = REPLY_MAX.1.saturating_sub(line.len() as u64);
+            match self.stream.by_ref().take(octets_max).read_until(b'\n', &mut line) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    let is_ending = self.is_ending.load(Ordering::Relaxed);
+                    if began.elapsed() >= if is_ending { ENDING_MAX } else { answer_max } {
+                        return Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long to answer"));
+                    }
+                }
+                read => return read.map(|_| line),
+            }
+        }
+    }
+
     /// The texts of the lines of a reply with the expected number.
-    fn reply(&mut self, command: &'static str, expected: u16) -> Result<Vec<String>, SmtpError> {
+    fn reply(&mut self, command: &'static str, expected: u16, answer_max: Duration) -> Result<Vec<String>, SmtpError> {
         let unknown = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("the server {what}"));
-        let mut texts = Vec::new();
+        let (mut texts, began) = (Vec::new(), Instant::now());
         while texts.len() < REPLY_MAX.0 {
-            let mut line = Vec::new();
-            self.stream.by_ref().take(REPLY_MAX.1).read_until(b'\n', &mut line)?;
+            let line = self.line(began, answer_max)?;
             if line.last() != Some(&b'\n') {
                 return Err(unknown("ended in the middle of an answer").into());
             }

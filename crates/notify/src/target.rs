@@ -1,6 +1,8 @@
 //! What reports are sent to.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,6 +16,9 @@ pub(crate) const SEND_MAX: Duration = Duration::from_secs(10);
 pub(crate) trait Target: Send {
     /// Whether a message may have several reports.
     fn takes_several(&self) -> bool;
+
+    /// What says that the process ends, when it is known. Until then nothing ends.
+    fn ends_with(&mut self, _is_ending: &Arc<AtomicBool>) {}
 
     /// Sends a message. After an error it is as if it were new, so the message may be sent again.
     fn send(&mut self, message: &Message<'_>, now_ms: i64) -> Result<(), SendError>;
@@ -30,6 +35,9 @@ pub(crate) enum SendError {
         /// How long the target wants to be left alone.
         after: Option<Duration>,
     },
+    /// It is worth another try, and yet may have been taken: it counts as a message of its hour.
+    #[error("{0}")]
+    Unknown(String),
     /// The target will never take it, because of what is in it.
     #[error("{0}")]
     Refused(String),

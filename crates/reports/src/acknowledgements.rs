@@ -1,36 +1,19 @@
 //! Reports that somebody knows of, and need not come again for a while.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::FileExt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::JournalError;
 use crate::journal::ACKNOWLEDGED;
+use crate::lines::append_lines;
 
 /// Acknowledges reports of a watch, of one key or of all, until a time.
 pub fn acknowledge(folder: &Path, watch: &str, key: Option<&str>, until_ms: i64) -> Result<(), JournalError> {
     let path = folder.join(ACKNOWLEDGED);
     let line = format!("{}\n", json!({ "watch": watch, "key": key, "until_ms": until_ms }));
-    let write = || {
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path)?;
-        let length = file.metadata()?.len();
-        let mut last = [b'\n'];
-        if length > 0 {
-            file.read_exact_at(&mut last, length - 1)?;
-        }
-        // what was cut off must not become one line with this
-        let begin = if last == [b'\n'] { "" } else { "\n" };
-        let written = file.write_all(format!("{begin}{line}").as_bytes()).and_then(|()| file.sync_data());
-        if written.is_err() {
-            // nor this with the next
-            let _ = file.set_len(length);
-        }
-        written
-    };
-    write().map_err(JournalError::at(&path))
+    append_lines(&path, line.as_bytes()).map_err(JournalError::at(&path))
 }
 
 /// Acknowledgements, as far as they were read.
@@ -84,6 +67,9 @@ impl Acknowledgements {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
     use super::*;
 
     #[test]

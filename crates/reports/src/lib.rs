@@ -9,6 +9,7 @@
 //! its length. People read reports one at a time, and other programs read JSON.
 
 pub mod journal;
+pub mod lines;
 pub mod log;
 pub mod reports;
 pub mod table;

@@ -189,19 +189,15 @@ impl Counters {
         let watches = self.0.status.watches();
         let mut samples: Vec<Sample<'_>> = Vec::new();
         for (name, counts) in &watches {
-            let done = [
-                ("windows_closed", counts.windows_closed),
-                ("windows_answered", counts.windows_answered),
-                ("reports", counts.reports),
-                ("reports_suppressed", counts.reports_suppressed),
-                ("reports_acknowledged", counts.reports_acknowledged),
-                ("reports_sent", counts.notify.reports_sent),
-            ];
-            for (event, count) in done.into_iter().chain(counts.losses()).chain(counts.notify.losses()) {
+            for (event, count) in counts.all() {
                 samples.push((vec![("watch", name.clone()), ("event", event.to_owned())], count as f64));
             }
         }
-        writer.counter("watch_events", "What happened to a watch", None, &samples)
+        writer.counter("watch_events", "What happened to a watch", None, &samples)?;
+        let Some(sent) = self.0.status.sent() else { return Ok(()) };
+        let events: Vec<Sample<'_>> =
+            sent.all().map(|(event, count)| (vec![("event", event.to_owned())], count as f64)).collect();
+        writer.counter("action_events", "What became of reports for the actions of all watches", None, &events)
     }
 }
 

@@ -402,7 +402,7 @@ mod tests {
     fn wait_until(condition: impl Fn() -> bool) {
         let began = Instant::now();
         while !condition() {
-            assert!(began.elapsed() < Duration::from_secs(20), "it does not happen");
+            assert!(began.elapsed() < Duration::from_mins(1), "it does not happen");
             thread::yield_now();
         }
     }
@@ -436,7 +436,7 @@ mod tests {
         wait_until(|| questions.counts().waiting == 2);
         let refused = runtime.block_on(ask("carl")).expect("a task").expect_err("too many");
         assert_eq!(refused.status, 503);
-        questions.end(Duration::from_secs(20));
+        questions.end(Duration::from_mins(1));
         for task in [first, second, third] {
             assert_eq!(runtime.block_on(task).expect("a task").expect_err("cancelled").status, 409);
         }
@@ -475,10 +475,16 @@ mod tests {
             let asked = runtime.block_on(questions.answer(&asker, "quick".to_owned(), |_| Ok(())));
             asked.map_or_else(|problem| (problem.status, problem.retry_after_s), |()| (200, None))
         };
-        for number in 0..10 {
-            assert_eq!(ask("ann", &format!("192.0.2.{number}")), (200, None), "a sixth of 60 at once");
-        }
-        assert_eq!(ask("ann", "192.0.2.77"), (429, Some(1)));
+        let (began, mut passed) = (Instant::now(), 0);
+        let refused = loop {
+            match ask("ann", &format!("192.0.2.{}", passed % 250)) {
+                (200, _) => passed += 1,
+                refused => break refused,
+            }
+        };
+        // a sixth of 60 at once, and one for each second that the machine takes
+        assert!((10..=11 + began.elapsed().as_secs()).contains(&passed), "{passed}");
+        assert_eq!(refused, (429, Some(1)));
         assert_eq!(ask("bob", "192.0.2.77"), (200, None));
         assert_eq!(questions.counts().refused, 1);
     }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_chain::Progress;
-use weir_watch::WatchCounts;
+use weir_watch::{NotifyCounts, WatchCounts};
 
 /// What whoever runs the service knows of collecting, which changes while it runs.
 #[derive(Debug, Default)]
@@ -11,6 +11,8 @@ pub struct Status {
     collecting: Mutex<Option<Progress>>,
     is_collecting: bool,
     watches: Mutex<Vec<(String, WatchCounts)>>,
+    /// Of the actions of all watches, when there are some.
+    sent: Mutex<Option<NotifyCounts>>,
 }
 
 impl Status {
@@ -29,6 +31,11 @@ impl Status {
         *locked(&self.watches) = counts;
     }
 
+    /// What became of reports for the actions of all watches.
+    pub fn set_sent(&self, counts: NotifyCounts) {
+        *locked(&self.sent) = Some(counts);
+    }
+
     /// Whether this process collects.
     pub(crate) fn is_collecting(&self) -> bool {
         self.is_collecting
@@ -40,6 +47,10 @@ impl Status {
 
     pub(crate) fn watches(&self) -> Vec<(String, WatchCounts)> {
         locked(&self.watches).clone()
+    }
+
+    pub(crate) fn sent(&self) -> Option<NotifyCounts> {
+        *locked(&self.sent)
     }
 
     /// The counters of a component of the chain.

@@ -37,6 +37,19 @@ pub struct WatchCounts {
 }
 
 impl WatchCounts {
+    /// All counters but those of flows, with their names: what was done, and what was left out.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let done = [
+            ("windows_closed", self.windows_closed),
+            ("windows_answered", self.windows_answered),
+            ("windows_corrected", self.windows_corrected),
+            ("reports", self.reports),
+            ("reports_suppressed", self.reports_suppressed),
+            ("reports_acknowledged", self.reports_acknowledged),
+        ];
+        done.into_iter().chain(self.losses()).chain(self.notify.all())
+    }
+
     /// The counters of what was left out, with their names.
     pub fn losses(&self) -> [(&'static str, u64); 10] {
         let PaneCounts {

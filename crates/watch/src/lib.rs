@@ -40,5 +40,5 @@ pub use report::Report;
 pub use runner::{Runner, RunnerOptions};
 pub use shared::Message;
 pub use watch::plan;
-pub use weir_notify::Action;
+pub use weir_notify::{Action, NotifyCounts};
 pub use weir_reports::{JournalError, Retention, Severity, acknowledge, journal, reports};

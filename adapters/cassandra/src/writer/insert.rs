@@ -69,15 +69,6 @@ pub(super) fn insert_packet(options: &CassandraOptions) -> String {
     format!("INSERT INTO {keyspace}.packets ({names}) VALUES ({marks}){}", using_ttl(options.ttl_secs()))
 }
 
-/// The statement that notes when the flows of a partition began and ended.
-pub(super) fn insert_times(options: &CassandraOptions, using_ttl: &str) -> String {
-    format!(
-        "INSERT INTO {}.bucket_times (day, bucket, shard, start_first, start_last, end_first, end_last) \
-         VALUES (?, ?, ?, ?, ?, ?, ?){using_ttl}",
-        options.to.keyspace
-    )
-}
-
 /// The end of a statement that writes rows which expire.
 pub(crate) fn using_ttl(secs: u64) -> String {
     if secs == 0 { String::new() } else { format!(" USING TTL {secs}") }

@@ -13,12 +13,12 @@ use scylla::value::CqlTimestamp;
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 use weir_forward::{ForwardDelivery, StoredRows};
 
-use super::insert::{Inserts, insert_packet, insert_times, prepare, using_ttl};
-use crate::connect::{connect, is_final, message, statement_error};
+use super::insert::{Inserts, insert_packet, prepare, using_ttl};
+use crate::connect::{connect, is_final, is_of_row, message, statement_error};
 use crate::options::{DAY_MS, Model};
 use crate::packets::{PartitionPackets, SECOND_MS, packets};
 use crate::piece::Piece;
-use crate::times::FlowTimes;
+use crate::times::{FlowTimes, insert_times};
 use crate::values::{FlowColumns, PartitionRows, Place};
 use crate::{CassandraError, CassandraOptions, schema};
 
@@ -67,7 +67,7 @@ impl Cluster {
             );
             let insert_bucket = prepare(&text, &session, &self.options).await?;
             let of_model = match self.options.model {
-                Model::Flows => insert_times(&self.options, &using_ttl(ttl)),
+                Model::Flows => insert_times(keyspace, &using_ttl(ttl)),
                 Model::Packets => insert_packet(&self.options),
             };
             let of_model = prepare(&of_model, &session, &self.options).await?;
@@ -244,6 +244,10 @@ impl Cluster {
                 return Err(statement_error(&self.options, "a batch of flows", &error));
             }
             if count == 1 {
+                if !is_of_row(&error) {
+                    return Err(statement_error(&self.options, "flows", &error));
+                }
+                schema::check_whole(session, &self.options).await?;
                 tracing::warn!("{} flows cannot be stored, ever: {}", rows.flows(), message(&error));
                 return Ok(StoredRows { stored: 0, refused: rows.flows() });
             }

@@ -10,6 +10,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt;
+use scylla::client::session_builder::SessionBuilder;
 use weir_archive::{ArchiveOptions, Writer};
 use weir_cassandra::{
     CassandraOptions, CassandraReader, CassandraStore, CassandraUrl, ExportPacket, Predicate, ScanRange,
@@ -58,7 +59,7 @@ pub(crate) fn write(dir: &Path, deliveries: impl IntoIterator<Item = FlowBatch>)
 pub(crate) fn forward(dir: &Path, options: &CassandraOptions) -> Result<ForwardCounts, ForwardError> {
     let store = CassandraStore::new(options.clone()).expect("a store");
     let forwarder = Forwarder::open(dir, ForwardOptions::default(), store, ForwardCounters::default())?;
-    forwarder.run(|| false, || true, Duration::from_secs(10))
+    forwarder.run(|| false, || true, Duration::from_mins(5))
 }
 
 /// A forwarder in a thread of its own, until `stop` is set.
@@ -75,7 +76,7 @@ impl Background {
         let forwarder = Forwarder::open(dir, ForwardOptions::default(), store, counters.clone()).expect("a forwarder");
         let is_stopping = Arc::clone(&stop);
         // at the end everything must have been forwarded
-        let run = move || forwarder.run(|| false, || is_stopping.load(Ordering::Relaxed), Duration::from_secs(10));
+        let run = move || forwarder.run(|| false, || is_stopping.load(Ordering::Relaxed), Duration::from_mins(5));
         Self { stop, counters, thread: std::thread::spawn(run) }
     }
 
@@ -84,7 +85,7 @@ impl Background {
         let began = std::time::Instant::now();
         while self.counters.read().rows_forwarded < rows {
             assert!(!self.thread.is_finished(), "the forwarder has ended");
-            assert!(began.elapsed() < Duration::from_mins(2), "{:?}", self.counters.read());
+            assert!(began.elapsed() < Duration::from_mins(10), "{:?}", self.counters.read());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -92,8 +93,29 @@ impl Background {
     /// Ends when everything is forwarded.
     pub(crate) fn end(self) -> ForwardCounts {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("no panic").expect("forwarded")
+        self.ended().expect("forwarded")
     }
+
+    /// How it ends by itself.
+    pub(crate) fn ended(self) -> Result<ForwardCounts, ForwardError> {
+        self.thread.join().expect("no panic")
+    }
+}
+
+/// Runs a statement of an administrator.
+pub(crate) fn administer(options: &CassandraOptions, statement: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let session = SessionBuilder::new().known_nodes(&options.to.hosts).build().await.expect("a session");
+        session.query_unpaged(statement, ()).await.expect("an answer");
+    });
+}
+
+/// Reading back may take the time that it takes.
+pub(crate) fn patient(options: &CassandraOptions) -> CassandraOptions {
+    let mut patient = options.clone();
+    patient.connection.request_timeout = weir_chain::TimeSpan::from_secs(120);
+    patient
 }
 
 /// Everything that a keyspace has of a range.
@@ -105,7 +127,7 @@ pub(crate) fn read(
 ) -> Vec<FlowBatch> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let reader = CassandraReader::connect(options.clone()).await.expect("a reader").with_limits(4, 1000);
+        let reader = CassandraReader::connect(patient(options)).await.expect("a reader").with_limits(4, 1000);
         let batches = reader.scan(range, columns, predicates).await.expect("a scan");
         batches.try_collect().await.expect("batches")
     })
@@ -115,7 +137,7 @@ pub(crate) fn read(
 pub(crate) fn read_packets(options: &CassandraOptions) -> Vec<ExportPacket> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let reader = CassandraReader::connect(options.clone()).await.expect("a reader");
+        let reader = CassandraReader::connect(patient(options)).await.expect("a reader");
         reader.packets(i64::MIN..i64::MAX).await.expect("packets").try_collect().await.expect("packets")
     })
 }

@@ -2,12 +2,11 @@
 
 use arrow::datatypes::TimestampMillisecondType;
 use futures::TryStreamExt;
-use scylla::client::session_builder::SessionBuilder;
 use weir_cassandra::{CassandraOptions, CassandraReader, Operand, Operator, Predicate, TimeBound};
 use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 use weir_testkit::cassandra::Cassandra;
 
-use crate::cluster::{BEGIN_MS, forward, options, write};
+use crate::cluster::{BEGIN_MS, administer, forward, options, patient, write};
 
 const MINUTE_MS: i64 = 60_000;
 const MINUTES: i64 = 60;
@@ -60,7 +59,7 @@ fn times(batches: &[FlowBatch]) -> Vec<Times> {
 fn read(options: &CassandraOptions, bounds: &[TimeBound], predicates: &[Predicate]) -> (Vec<Times>, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let reader = CassandraReader::connect(options.clone()).await.expect("a reader");
+        let reader = CassandraReader::connect(patient(options)).await.expect("a reader");
         let columns = [Column::Received, Column::Start, Column::End];
         let batches = reader.scan_within(i64::MIN..i64::MAX, bounds, Some(&columns), predicates).await.expect("a scan");
         let batches: Vec<FlowBatch> = batches.try_collect().await.expect("batches");
@@ -117,13 +116,33 @@ fn partitions_that_cannot_have_a_flow_are_left_out_and_no_flow_is() {
 
     // what a version before has written has no lines, or there is no table for them; it is read
     for change in ["TRUNCATE", "DROP TABLE"] {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            let session = SessionBuilder::new().known_nodes(&options.to.hosts).build().await.expect("a session");
-            let change = format!("{change} {}.bucket_times", options.to.keyspace);
-            session.query_unpaged(change, ()).await.expect("changed");
-        });
+        administer(&options, &format!("{change} {}.bucket_times", options.to.keyspace));
         let (found, partitions) = read(&options, &[bound], &[]);
         assert_eq!((wanted(&found, &[bound]), partitions), (wanted(&all, &[bound]), MINUTES as u64));
     }
+}
+
+/// A partition that a version before began has more than what is noted when this one goes on with it.
+#[test]
+fn partitions_of_a_version_before_may_have_any_flow() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = options(&cluster, "bucket=1h&shards=1");
+    let keyspace = options.to.keyspace.clone();
+    let early = flows(0);
+    write(dir.path(), [early.clone()]);
+    forward(dir.path(), &options).expect("forwarded");
+    for change in [
+        format!("DROP TABLE {keyspace}.bucket_times"),
+        format!("INSERT INTO {keyspace}.weir_layout (part, version) VALUES ('tables', 1)"),
+    ] {
+        administer(&options, &change);
+    }
+    write(dir.path(), [flows(50)]);
+    forward(dir.path(), &options).expect("forwarded");
+    let until = TimeBound { is_end: false, is_upper: true, time_ms: BEGIN_MS + MINUTE_MS, or_received: false };
+    let (found, partitions) = read(&options, &[until], &[]);
+    let expected = wanted(&times(&[early, flows(50)]), &[until]);
+    assert!(!expected.is_empty());
+    assert_eq!((wanted(&found, &[until]), partitions), (expected, 1));
 }

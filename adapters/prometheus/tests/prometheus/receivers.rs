@@ -80,7 +80,7 @@ fn options(address: &str) -> RemoteWriteOptions {
     options.label("site=north").expect("a label");
     // several requests for each step
     options.samples_max = 7;
-    options.timeout = Duration::from_secs(5);
+    options.timeout = Duration::from_mins(1);
     options
 }
 

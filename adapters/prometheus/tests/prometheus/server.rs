@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -34,8 +34,7 @@ impl Server {
     pub(crate) fn new(kind: Kind, folder: &Path) -> Option<Self> {
         let name = if kind == Kind::Prometheus { "prometheus" } else { "victoria-metrics" };
         let program = weir_testkit::program(name)?;
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("its number").port();
+        let port = weir_testkit::ports::free_port();
         fs::write(folder.join("prometheus.yml"), "global: {}\n").expect("written");
         Some(Self { kind, program, folder: folder.to_owned(), port, more: Vec::new(), child: None })
     }

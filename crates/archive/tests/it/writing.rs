@@ -35,7 +35,7 @@ const FEW_FILES: &str = "WEIR_ARCHIVE_FEW_FILES";
 #[test]
 fn child_syncs_without_files_left() {
     let Some(dir) = std::env::var_os(FEW_FILES) else { return };
-    let options = ArchiveOptions { commit_interval: Duration::from_millis(500), ..ArchiveOptions::default() };
+    let options = ArchiveOptions { commit_interval: Duration::from_secs(5), ..ArchiveOptions::default() };
     let (mut writer, _) = Writer::open(std::path::Path::new(&dir), options).expect("an archive");
     writer.append(delivery(Position::new(1))).expect("appended");
     let mut files = Vec::new();

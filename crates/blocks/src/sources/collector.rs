@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn flows_left_out_are_in_the_books() {
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        let free = weir_testkit::ports::free_address();
         let (Built::Source(mut source), context) =
             compliance::open(COLLECTOR, &format!("listen = '{free}'\nfilter = 'bytes < 300 or bytes > 8999'"))
         else {
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_handed_on_with_its_books_before_it_ends() {
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        let free = weir_testkit::ports::free_address();
         let (Built::Source(mut source), context) =
             compliance::open(COLLECTOR, &format!("listen = '{free}'\nsockets = 2"))
         else {
@@ -250,13 +250,13 @@ mod tests {
     /// While the chain takes nothing, what the kernel drops meanwhile shows all the same.
     #[test]
     fn drops_show_while_nothing_is_taken() {
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        let free = weir_testkit::ports::free_address();
         let text = format!("listen = '{free}'\nbuffer = '4KiB'\nqueue_datagram_bursts = 1\nqueue_deliveries = 1");
         let (Built::Source(_source), context) = compliance::open(COLLECTOR, &text) else { panic!("a source") };
         let mut flows = TrafficModel::new(1).flows(1_000_000).expect("a model");
         let streams = [Stream { source: None, config: ExporterConfig::new(Version::V5) }];
         send(&mut flows, &streams, &SendPlan { target: free, ..SendPlan::to_loopback(0) }).expect("sent");
-        let until = std::time::Instant::now() + Duration::from_secs(20);
+        let until = std::time::Instant::now() + Duration::from_mins(2);
         while context.counters.counter("kernel_drops").get() == 0 {
             assert!(std::time::Instant::now() < until, "nothing shows");
             std::thread::sleep(Duration::from_millis(50));
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn listeners_of_several_transports() {
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        let free = weir_testkit::ports::free_address();
         let text = format!("listen = ['tcp://{free}', 'udp://{free}', '[::1]:0']\nrelay_sources = '192.0.2.0/24'");
         let (Built::Source(mut source), context) = compliance::open(COLLECTOR, &text) else { panic!("a source") };
         let mut flows = TrafficModel::new(1).flows(100).expect("a model");
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_rate_for_each_source() {
         for rate in ["'1'", "1"] {
-            let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+            let free = weir_testkit::ports::free_address();
             let text = format!("listen = '{free}'\nrate_per_source = {rate}");
             let (Built::Source(mut source), context) = compliance::open(COLLECTOR, &text) else { panic!("a source") };
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -308,7 +308,7 @@ mod tests {
     /// The networks in a file are read again when that is asked for, and a file that is no good changes nothing.
     #[test]
     fn networks_in_a_file_are_read_again() {
-        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        let free = weir_testkit::ports::free_address();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         writeln!(file, "# routers\n192.0.2.0/24").expect("written");
         let text = format!("listen = '{free}'\nallow = '@{}'", file.path().display());
@@ -316,7 +316,7 @@ mod tests {
         let mut out = Outlet::new();
         let mut until = |name: &'static str, count: u64, source: &mut Box<dyn Source>| {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-            let give_up = std::time::Instant::now() + Duration::from_secs(20);
+            let give_up = std::time::Instant::now() + Duration::from_mins(2);
             while context.counters.counter(name).get() < count {
                 assert!(std::time::Instant::now() < give_up, "{name}");
                 socket.send_to(b"no flows", free).expect("sent");

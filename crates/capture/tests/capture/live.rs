@@ -44,6 +44,8 @@ impl Reading {
             |mut source: Box<dyn PacketSource>, stop: Arc<AtomicBool>| {
                 let mut block = PacketBlock::default();
                 let mut packets = Vec::new();
+                // the kernel may be late too
+                let mut silences = 0;
                 loop {
                     // asked before, so that all that was sent before the stop is read
                     let is_last = stop.load(Ordering::Acquire);
@@ -52,6 +54,7 @@ impl Reading {
                             (packet.time_us, packet.length, packet.interface, block.frame(packet).to_vec())
                         })),
                         FillOutcome::Nothing { .. } if !is_last => (),
+                        FillOutcome::Nothing { .. } if silences < 10 => silences += 1,
                         FillOutcome::Nothing { .. } | FillOutcome::Ended => break (packets, source.counts()),
                     }
                 }

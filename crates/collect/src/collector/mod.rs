@@ -327,7 +327,12 @@ impl Collector {
             acceptors: Vec::new(),
             relay: relay_thread,
             keepers: persistence.threads,
-            notices: persistence.notice.into_iter().chain(listening.notice(&shared.sessions)).collect(),
+            notices: persistence
+                .notice
+                .into_iter()
+                .chain(listening.notice(&shared.sessions))
+                .chain(udp::notice(&sockets, options.sockets))
+                .collect(),
             servers: std::mem::take(&mut listening.servers),
             unwritten: persistence.failures,
             deliveries: Some(from_decoders),

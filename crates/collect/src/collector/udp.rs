@@ -35,6 +35,17 @@ pub(super) fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>,
     Ok(sockets)
 }
 
+/// What is to be said when a listener has not as many sockets as asked for: they were open before this process.
+pub(super) fn notice(sockets: &[ReceiveSocket], asked: usize) -> Option<String> {
+    let of = |socket: &ReceiveSocket| sockets.iter().filter(|other| other.info.local == socket.info.local).count();
+    let few = sockets.iter().find(|socket| asked > 1 && of(socket) != asked)?;
+    Some(format!(
+        "{} has {} of {asked} sockets: they were opened by whoever started weir, and 'sockets' adds none to them",
+        few.info.local,
+        of(few)
+    ))
+}
+
 /// The sockets of one UDP listener.
 fn bind_listener(listen: Listener, options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
     let bind = |address| {

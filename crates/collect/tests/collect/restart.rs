@@ -139,7 +139,7 @@ fn options(folder: &Path) -> CollectorOptions {
 }
 
 fn wait_until(collector: &mut Collector, taken: &mut Taken, mut done: impl FnMut(&Collector, &Taken) -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(2);
     while !done(collector, taken) {
         assert!(Instant::now() < until, "nothing came");
         if let Next::Delivery(delivery) = collector.next(Duration::from_millis(20)).expect("no failure") {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use weir_flow::Column;
+use weir_testkit::ports;
 
 use crate::rows::{Row, Value};
 
@@ -256,37 +257,23 @@ impl Drop for Nfcapd {
 
 /// Has nfcapd write the rows into files of `folder`; `None` when it is not installed.
 pub(crate) fn collect(folder: &Path, rows: &[Row]) -> Option<PathBuf> {
-    let probe = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let port = probe.local_addr().expect("an address").port();
-    drop(probe);
+    let port = ports::free_port();
     let files = folder.join("files");
     std::fs::create_dir_all(&files).expect("a folder");
     let port_text = port.to_string();
     let arguments = ["-p", &port_text, "-b", "127.0.0.1", "-t", "3600", "-B", "4000000", "-w"];
     let child = Command::new("nfcapd").args(arguments).arg(&files).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut nfcapd = Nfcapd(child.ok()?);
-    wait_until("nfcapd listens", || {
-        // A port that is taken cannot be bound.
-        UdpSocket::bind(("127.0.0.1", port)).is_err()
-    });
+    wait_until("nfcapd listens", || ports::is_waiting_at(nfcapd.0.id(), port));
     let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for datagram in datagrams(rows) {
         sender.send_to(&datagram, ("127.0.0.1", port)).expect("sent");
     }
-    wait_until("nfcapd has read all", || received_octets_waiting(port) == 0);
+    wait_until("nfcapd has read all", || ports::is_waiting_at(nfcapd.0.id(), port));
     let pid = nfcapd.0.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
     wait_until("nfcapd ends", || nfcapd.0.try_wait().expect("waited").is_some());
     Some(files)
-}
-
-/// What waits in the receive buffer of a UDP port, by the system's table.
-fn received_octets_waiting(port: u16) -> u64 {
-    let table = std::fs::read_to_string("/proc/net/udp").expect("/proc/net/udp");
-    let local = format!("0100007F:{port:04X}");
-    let line = table.lines().find(|line| line.contains(&local)).expect("nfcapd's socket");
-    let queues = line.split_whitespace().nth(4).expect("queues");
-    u64::from_str_radix(queues.split(':').nth(1).expect("the receive queue"), 16).expect("hexadecimal")
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {

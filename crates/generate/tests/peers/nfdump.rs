@@ -1,7 +1,5 @@
 //! nfcapd receives from the loopback interface, nfdump adds up.
 
-use std::fs;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -13,6 +11,7 @@ use nix::unistd::Pid;
 use weir_export::{ExporterConfig, Version};
 use weir_flow::Column;
 use weir_generate::{SendPlan, Stream, TrafficModel, send};
+use weir_testkit::ports;
 
 /// False, with a message, when there is no nfcapd and none is required.
 fn there_is_nfdump() -> bool {
@@ -45,21 +44,13 @@ impl Collector {
             .spawn()
             .expect("nfcapd");
         let collector = Self(child);
-        wait_until("nfcapd listens", || collector.is_waiting(port));
+        wait_until("nfcapd listens", || ports::is_waiting_at(collector.0.id(), port));
         collector
-    }
-
-    /// Whether it sleeps in front of an empty socket. An empty socket alone is not enough: what nfcapd has read and not
-    /// handled yet is lost when it is ended then.
-    fn is_waiting(&self, port: u16) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
-        let is_sleeping = stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'));
-        is_sleeping && waiting_octets(port) == Some(0)
     }
 
     /// Lets it read everything that was sent, then write its file.
     fn finish(mut self, port: u16) {
-        wait_until("nfcapd has read all", || self.is_waiting(port));
+        wait_until("nfcapd has read all", || ports::is_waiting_at(self.0.id(), port));
         let pid = Pid::from_raw(self.0.id().try_into().expect("a process id"));
         kill(pid, Signal::SIGTERM).expect("nfcapd runs");
         assert!(self.0.wait().expect("its end").success());
@@ -69,18 +60,9 @@ impl Collector {
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}: not within 30 s");
+        assert!(begun.elapsed() < Duration::from_mins(2), "{what}: not within two minutes");
         thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Octets in the receive buffer of the socket bound to this port, by the kernel's table; `None` when there is none.
-fn waiting_octets(port: u16) -> Option<u64> {
-    let table = fs::read_to_string("/proc/net/udp").expect("the table of sockets");
-    let local = format!(":{port:04X}");
-    let line = table.lines().find(|line| line.split_whitespace().nth(1).is_some_and(|text| text.ends_with(&local)))?;
-    let (_, octets) = line.split_whitespace().nth(4)?.split_once(':')?;
-    u64::from_str_radix(octets, 16).ok()
 }
 
 /// The number after `name:` in the output of `nfdump -I`.
@@ -97,7 +79,7 @@ fn check(version: Version, model: &TrafficModel) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port();
+    let port = ports::free_port();
     let collector = Collector::start(port, folder.path());
     let mut flows = model.flows(FLOWS).expect("a model");
     let plan = SendPlan { flows_per_second: Some(40_000), ..SendPlan::to_loopback(port) };

@@ -1,8 +1,8 @@
 //! A file of reports, one object of JSON a line.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
 use std::path::PathBuf;
+
+use weir_reports::lines::append_lines;
 
 use crate::target::{Message, SendError, Target};
 
@@ -15,17 +15,6 @@ pub(crate) struct FileTarget {
 impl FileTarget {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path }
-    }
-
-    fn append(&self, lines: &[u8]) -> io::Result<()> {
-        let mut file: File = OpenOptions::new().create(true).append(true).open(&self.path)?;
-        let length = file.metadata()?.len();
-        let written = file.write_all(lines).and_then(|()| file.sync_data());
-        if written.is_err() {
-            // a part of a line must not become one with the next
-            let _ = file.set_len(length);
-        }
-        written
     }
 }
 
@@ -40,7 +29,7 @@ impl Target for FileTarget {
             lines.extend_from_slice(&report.line);
             lines.push(b'\n');
         }
-        let named = |error: io::Error| SendError::again(format!("cannot write {}: {error}", self.path.display()));
-        self.append(&lines).map_err(named)
+        append_lines(&self.path, &lines)
+            .map_err(|error| SendError::again(format!("cannot write {}: {error}", self.path.display())))
     }
 }

@@ -1,11 +1,14 @@
 //! Mail, by SMTP.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
 use crate::action::{Mail, MailSecurity};
-use crate::smtp::{SmtpError, SmtpSession};
+use crate::smtp::{SmtpError, SmtpServer};
 use crate::target::{Message, SendError, Target};
 use crate::text;
 
@@ -17,20 +20,22 @@ const WORD_OCTETS: usize = 42;
 /// People who get mail. Each message has a connection of its own: there is one a minute at most by default.
 pub(crate) struct MailTarget {
     mail: Mail,
+    is_ending: Arc<AtomicBool>,
 }
 
 impl MailTarget {
     pub(crate) fn new(mail: Mail) -> Self {
-        Self { mail }
+        Self { mail, is_ending: Arc::default() }
     }
 
     fn hand_over(&self, letter: &str) -> Result<(), SmtpError> {
         let Mail { host, port, security, ca, from, to, login } = &self.mail;
-        let (ca, name) = (ca.as_deref(), hello());
+        let (ca, name, is_ending) = (ca.as_deref(), &hello(), &self.is_ending);
+        let server = SmtpServer { host, port: *port, name, ca, is_ending };
         let mut session = match security {
-            MailSecurity::Plain => SmtpSession::plain(host, *port, &name)?,
-            MailSecurity::Tls => SmtpSession::tls(host, *port, &name, ca)?,
-            MailSecurity::StartTls => SmtpSession::starttls(host, *port, &name, ca)?,
+            MailSecurity::Plain => server.plain()?,
+            MailSecurity::Tls => server.tls()?,
+            MailSecurity::StartTls => server.starttls()?,
         };
         if let Some((user, password)) = login {
             session.login(user, &password.read()?)?;
@@ -93,6 +98,10 @@ impl Target for MailTarget {
         true
     }
 
+    fn ends_with(&mut self, is_ending: &Arc<AtomicBool>) {
+        self.is_ending = Arc::clone(is_ending);
+    }
+
     fn send(&mut self, message: &Message<'_>, now_ms: i64) -> Result<(), SendError> {
         let letter = self.letter(message, now_ms);
         self.hand_over(&letter).map_err(|error| match error {
@@ -100,6 +109,7 @@ impl Target for MailTarget {
             SmtpError::Reply { command: "RCPT" | "DATA" | "the message", code: 500.., .. } => {
                 SendError::Refused(error.to_string())
             }
+            SmtpError::Unanswered(_) => SendError::Unknown(error.to_string()),
             error => SendError::again(error.to_string()),
         })
     }

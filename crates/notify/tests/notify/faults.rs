@@ -47,7 +47,7 @@ fn what_cannot_be_kept_is_not_sent_again() {
 /// A target that is down for longer than the journal is long: what was removed is counted exactly.
 #[test]
 fn what_is_removed_before_it_is_sent_is_counted() {
-    let port = crate::server::free_port();
+    let port = weir_testkit::ports::free_port();
     let retention = Retention { octets_max: 8_000, age_max: Duration::from_hours(24) };
     let mut scene = Scene::with_retention(&format!("webhook = 'http://127.0.0.1:{port}/'"), retention);
     for number in 0..200 {

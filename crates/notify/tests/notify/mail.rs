@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use openssl::base64::decode_block;
 use weir_secure::TlsServer;
@@ -18,11 +19,16 @@ struct Session {
 
 type Sessions = Arc<Mutex<Vec<Session>>>;
 
+/// Instead of an answer: the server goes away.
+const CLOSES: &str = "";
+
 /// What the server says to some commands, instead of what is usual.
 #[derive(Debug, Clone, Copy, Default)]
 struct Answers {
     login: Option<&'static str>,
     data: Option<&'static str>,
+    /// How long it takes to say so.
+    data_after: Duration,
 }
 
 /// A session: RFC 5321, with STARTTLS (RFC 3207) and AUTH PLAIN (RFC 4954).
@@ -64,7 +70,11 @@ fn serve(stream: Box<dyn Stream>, tls: Option<&TlsServer>, is_encrypted: bool, a
                     }
                     session.lines.push(line.trim_end().to_owned());
                 }
-                say(&mut stream, answers.data.unwrap_or("250 taken"))
+                std::thread::sleep(answers.data_after);
+                match answers.data {
+                    Some(CLOSES) => break,
+                    answer => say(&mut stream, answer.unwrap_or("250 taken")),
+                }
             }
             "QUIT" => {
                 say(&mut stream, "221 bye");
@@ -167,7 +177,7 @@ fn a_wrong_password_is_tried_again_and_a_refused_message_is_not() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("password"), "wr0ng\n").expect("a password");
     let login = format!("digest = '0s'\nuser = 'weir'\npassword = 'file:{}'", folder.path().join("password").display());
-    let answers = Answers { login: Some("535 5.7.8 no"), data: None };
+    let answers = Answers { login: Some("535 5.7.8 no"), ..Answers::default() };
     let (server, _) = start(folder.path(), Some(true), answers);
     let mut scene = Scene::new(&action("tls", &server, folder.path(), &login));
     scene.append([report(1, "warning")]);
@@ -175,7 +185,7 @@ fn a_wrong_password_is_tried_again_and_a_refused_message_is_not() {
     let counts = scene.counts();
     assert!(counts.reports_refused == 0 && counts.sends_failed > 1, "{counts:?}");
     assert!(!format!("{:?}", scene.notices()).contains("wr0ng"), "{:?}", scene.notices());
-    let answers = Answers { login: None, data: Some("554 5.6.0 this looks like spam") };
+    let answers = Answers { data: Some("554 5.6.0 this looks like spam"), ..Answers::default() };
     let (server, kept) = start(folder.path(), None, answers);
     let mut scene = Scene::new(&action("plain", &server, folder.path(), "digest = '0s'"));
     scene.append([report(1, "warning"), report(2, "warning")]);
@@ -197,4 +207,32 @@ fn mail_has_a_limit() {
     scene.pass(61 * MINUTE);
     drop(server);
     assert_eq!((scene.counts().reports_sent, sessions(&kept).len()), (40, 31));
+}
+
+/// A server that looks for spam may take ten minutes (RFC 5321 section 4.5.3.2.6).
+#[test]
+fn a_slow_server_gets_a_message_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (scheme, is_implicit) in [("plain", None), ("tls", Some(true))] {
+        let answers = Answers { data_after: Duration::from_secs(11), ..Answers::default() };
+        let (server, kept) = start(folder.path(), is_implicit, answers);
+        let mut scene = Scene::new(&action(scheme, &server, folder.path(), "digest = '0s'"));
+        scene.append([report(1, "warning")]);
+        scene.turn();
+        drop(server);
+        assert_eq!((scene.counts().reports_sent, sessions(&kept).len()), (1, 1), "{:?}", scene.notices());
+    }
+}
+
+/// It may have been taken, so it counts.
+#[test]
+fn a_message_without_an_answer_counts_in_its_hour() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let answers = Answers { data: Some(CLOSES), ..Answers::default() };
+    let (server, kept) = start(folder.path(), None, answers);
+    let mut scene = Scene::new(&action("plain", &server, folder.path(), "digest = '0s'\nmessages_per_hour_max = 3"));
+    scene.append([report(1, "warning")]);
+    scene.pass(59 * MINUTE);
+    drop(server);
+    assert_eq!((scene.counts().sends_failed, sessions(&kept).len()), (3, 3), "{:?}", scene.notices());
 }

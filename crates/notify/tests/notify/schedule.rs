@@ -65,7 +65,7 @@ fn what_is_dropped_is_counted() {
 /// A server that was down before the quiet hours gets what was made then afterwards, and not at night.
 #[test]
 fn what_waits_when_quiet_hours_begin_is_held() {
-    let port = crate::server::free_port();
+    let port = weir_testkit::ports::free_port();
     let mut scene = Scene::new(&format!("webhook = 'http://127.0.0.1:{port}/'\nquiet = ['13:00-15:00']\nzone = 'UTC'"));
     scene.append([report(0, "warning"), report(1, "warning")]);
     scene.pass(61 * MINUTE);

@@ -56,7 +56,7 @@ impl Server {
                 if ending.load(Ordering::Relaxed) {
                     return;
                 }
-                stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+                stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a timeout");
                 match &tls {
                     None => serve(Box::new(stream)),
                     Some(tls) => {
@@ -74,7 +74,7 @@ impl Server {
 
 /// A port that was in use a moment ago may be so for another.
 fn bound(port: u16) -> TcpListener {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_mins(2);
     loop {
         match TcpListener::bind(("127.0.0.1", port)) {
             Ok(listener) => return listener,
@@ -93,11 +93,6 @@ impl Drop for Server {
             thread.join().expect("the server ends");
         }
     }
-}
-
-/// A port at which nobody listens now.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port()
 }
 
 /// A request of HTTP.

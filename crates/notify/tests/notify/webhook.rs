@@ -46,7 +46,7 @@ fn requests_are_signed_and_have_what_was_asked_for() {
 
 #[test]
 fn a_server_that_is_down_for_an_hour_gets_everything_in_order() {
-    let port = crate::server::free_port();
+    let port = weir_testkit::ports::free_port();
     let action = format!("webhook = 'http://127.0.0.1:{port}/hook'");
     let mut scene = Scene::new(&action);
     let mut turns = 0;

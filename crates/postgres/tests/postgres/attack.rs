@@ -120,8 +120,8 @@ fn sizes_and_numbers_have_limits_that_are_counted() {
         message_max: ByteSize::from_bytes(64 << 10),
         prepared_max: ByteSize::from_bytes(64 << 10),
         rows_max: 100,
-        login_timeout: TimeSpan::from_millis(300),
-        idle_timeout: TimeSpan::from_secs(2),
+        login_timeout: TimeSpan::from_secs(5),
+        idle_timeout: TimeSpan::from_secs(15),
         ..PostgresOptions::default()
     };
     let server = Server::start_with(options, false);

@@ -20,7 +20,7 @@ fn connection() -> (TcpStream, TcpStream) {
     let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
     let (server, _) = listener.accept().expect("accepted");
     for stream in [&client, &server] {
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a timeout");
     }
     (client, server)
 }

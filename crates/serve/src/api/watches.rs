@@ -306,17 +306,8 @@ fn files(folder: &FilePath) -> NamedFiles {
 
 fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody> {
     let text = files(folder).read(name)?;
-    let counts = service.status.watches().into_iter().find(|(watch, _)| watch == name).map(|(_, counts)| {
-        let done = [
-            ("windows_closed", counts.windows_closed),
-            ("windows_answered", counts.windows_answered),
-            ("reports", counts.reports),
-            ("reports_suppressed", counts.reports_suppressed),
-            ("reports_acknowledged", counts.reports_acknowledged),
-            ("reports_sent", counts.notify.reports_sent),
-        ];
-        done.into_iter().chain(counts.losses()).chain(counts.notify.losses()).collect()
-    });
+    let counts = service.status.watches().into_iter().find(|(watch, _)| watch == name);
+    let counts = counts.map(|(_, counts)| counts.all().collect());
     let file = WatchFile::parse(&text, name, folder);
     let reports = file.as_ref().map(|file| &file.options.reports).ok();
     Ok(WatchBody {

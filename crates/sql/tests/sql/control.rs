@@ -24,6 +24,7 @@ fn a_question_ends_at_its_time_limit() {
     let text = error.to_string();
     assert!(text.starts_with("the question ran longer than 50ms: no segment was to be read\nhint: raise"), "{text}");
     let of_flows = format!("SELECT max(bytes), max(n) FROM flows, ({ENDLESS}) AS endless(n)");
+    let control = QueryControl { time_max: Some(Duration::from_secs(3)), ..QueryControl::default() };
     let error = lines(engine.sql_on(&of_flows, &control)).expect_err("too little time");
     assert!(error.to_string().contains(" of 1 segments were read"), "{error}");
     assert_eq!(lines(engine.sql_on("SELECT count(*) FROM flows", &QueryControl::default())).expect("an answer"), ["8"]);

@@ -389,14 +389,16 @@ fn every_session_is_reported_once_over_restarts() {
         writer.append(Delivery::from(batch(&hosts.iter().map(flow).collect::<Vec<_>>()))).expect("appended");
     };
     append(&mut writer, &[1]);
-    let file = || watch("talks", LIVE, "key = ['src_addr']\nrepeat_after = '0s'\nidle = '200ms'");
+    let file = || watch("talks", LIVE, "key = ['src_addr']\nrepeat_after = '0s'\nidle = '3s'");
     let options = RunnerOptions::new(folder.path());
-    let after_ms = now_ms() + 300;
+    let mut after_ms = None;
     let mut random = Random::new(5);
     for _ in 0..3 {
         let stop = StopSignal::new();
         let mut runner = Runner::start(&options, &stop).expect("a runner");
         runner.add(file()).expect("a watch");
+        runner.wait_joined();
+        after_ms.get_or_insert_with(|| now_ms() + 300);
         let until = Instant::now() + Duration::from_millis(2_500);
         while Instant::now() < until {
             append(&mut writer, &[0, 1 + random.below(40)]);
@@ -410,7 +412,8 @@ fn every_session_is_reported_once_over_restarts() {
     let stop = StopSignal::new();
     let mut runner = Runner::start(&options, &stop).expect("a runner");
     runner.add(file()).expect("a watch");
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(2);
+    let after_ms = after_ms.expect("it has joined");
     // no flow comes any more: the clock ends the last sessions
     while journal(folder.path(), after_ms) != oracle(folder.path(), after_ms) && Instant::now() < deadline {
         while let Some(message) = runner.next_timeout(Duration::from_millis(200)) {

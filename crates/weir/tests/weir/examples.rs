@@ -124,7 +124,7 @@ fn shell(folder: &Path, line: &str) -> (bool, String) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&path))).expect("a path");
     let mut command = Command::new("timeout");
-    let command = command.args(["60", "bash", "--norc", "-c", line]).current_dir(folder).env("PATH", path);
+    let command = command.args(["300", "bash", "--norc", "-c", line]).current_dir(folder).env("PATH", path);
     let output = command.env("TZ", "UTC").env_remove("WEIR_ARCHIVE").output().expect("bash runs");
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use weir_testkit::certificates::{Certificate, Says};
 use weir_testkit::{console, pages};
 
-use crate::process::{run, wait_for_port, weir};
+use crate::process::{run, wait_for, weir};
 
 #[test]
 fn commands_print_what_they_should() {
@@ -127,7 +127,7 @@ fn softflowd_loses_nothing() {
     let mut exporter = Command::new(softflowd);
     exporter.arg("-r").arg(folder.path().join("trace.pcap")).args(["-a", "-v", "10", "-n", &collector.address]);
     assert!(exporter.output().expect("softflowd runs").status.success());
-    wait_for_port(port, |octets_waiting| octets_waiting == 0);
+    wait_for("weir has read all", || weir_testkit::ports::waiting_octets(port) == Some(0));
     collector.end();
     let books = run(&["books", "--archive", &archive]);
     let said = String::from_utf8_lossy(&books.stdout).into_owned();

@@ -6,7 +6,7 @@ use std::process::Output;
 use weir_testkit::cassandra::Cassandra;
 use weir_testkit::write_capture;
 
-use crate::process::{Collector, run};
+use crate::process::{Collector, run, wait_for};
 
 /// Flows of the capture, a packet each.
 const FLOWS: u32 = 300;
@@ -71,6 +71,8 @@ fn a_collector_stores_what_it_receives() {
     let collector = Collector::start(&folder.path().join("flows"), &["--to", &url]);
     let to = collector.address.to_string();
     errors(&run(&["meter", file.to_str().expect("UTF-8"), "--to", &to, "--protocol", "ipfix"]));
+    // a node that is cold takes its time for tables
+    wait_for("there are tables", || run(&["sql", "-R", &url, "-q", "SELECT count(*) FROM flows"]).status.success());
     collector.stop();
     assert_eq!(counted(&url), "300,300");
 }

@@ -1,15 +1,14 @@
 //! `weir import --follow`: files that a real nfcapd writes, and others that are found beside them.
 
 use std::fs;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use weir_testkit::ports;
 
-use crate::process::{run, wait_for_port, weir};
+use crate::process::{run, wait_for, weir};
 
 /// A process that ends with the test.
 struct Running(Option<Child>);
@@ -23,11 +22,8 @@ impl Running {
 }
 
 impl Running {
-    /// Whether it sleeps: what nfcapd has read and not handled yet is lost when it is ended then.
-    fn is_asleep(&self) -> bool {
-        let id = self.0.as_ref().map_or(0, Child::id);
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
+    fn id(&self) -> u32 {
+        self.0.as_ref().map_or(0, Child::id)
     }
 }
 
@@ -42,12 +38,12 @@ impl Drop for Running {
 
 /// nfcapd with a new file every two seconds, the shortest time that it takes, and its port.
 fn nfcapd(program: &Path, files: &Path) -> (Running, u16) {
-    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let port = ports::free_port();
     let mut command = std::process::Command::new(program);
     command.args(["-t", "2", "-b", "127.0.0.1", "-p", &port.to_string(), "-w"]).arg(files);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("nfcapd starts");
     let running = Running(Some(child));
-    wait_for_port(port, |_| true);
+    wait_for("nfcapd listens", || ports::is_waiting_at(running.id(), port));
     (running, port)
 }
 
@@ -66,15 +62,6 @@ fn flows(archive: &Path) -> String {
     let archive = archive.to_str().expect("UTF-8");
     let output = run(&["sql", "--archive", archive, "-o", "csv", "SELECT count(*) AS n FROM flows"]);
     String::from_utf8_lossy(&output.stdout).lines().nth(1).unwrap_or("0").to_owned()
-}
-
-#[track_caller]
-fn wait_for(what: &str, is_it: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_mins(1);
-    while !is_it() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// A complete file of nfcapd in which the first record has a size that cannot be.
@@ -124,10 +111,7 @@ fn files_of_a_running_nfcapd_are_imported_once() {
 
     // what came while nobody followed is found, what is known is not read again
     generate(port, 100);
-    wait_for("nfcapd has read all", || {
-        wait_for_port(port, |octets| octets == 0);
-        collector.is_asleep()
-    });
+    wait_for("nfcapd has read all", || ports::is_waiting_at(collector.id(), port));
     let output = collector.end(Signal::SIGTERM);
     assert!(output.status.success());
     let following = follow(&files, &archive);

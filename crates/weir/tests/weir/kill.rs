@@ -109,7 +109,7 @@ fn killed_between_template_and_data() {
     let collector = Collector::start(&archive, &[]);
     exporter.send_to(&message(true, None), collector.address).expect("sent");
     let state = archive.join("collector/exporters.state");
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(2);
     while !state.exists() {
         assert!(Instant::now() < until, "what exporters told is not written down");
         std::thread::sleep(Duration::from_millis(20));
@@ -136,7 +136,7 @@ fn data_waits_over_a_restart_until_its_template_comes() {
     assert_eq!(audit(&archive).0, [0; 0]);
     let collector = Collector::start(&archive, &[]);
     exporter.send_to(&message(true, Some(4)), collector.address).expect("sent");
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(2);
     while audit(&archive).0.len() < 4 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }

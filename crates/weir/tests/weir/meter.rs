@@ -188,9 +188,7 @@ fn flows_that_a_collector_did_not_get_are_told_by_the_exit_status() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     capture(folder.path().join("trace.pcap").as_path());
-    let (file, nowhere) = (path("trace.pcap"), TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let nobody = format!("tcp://{}", nowhere.local_addr().expect("an address"));
-    drop(nowhere);
+    let (file, nobody) = (path("trace.pcap"), format!("tcp://{}", weir_testkit::ports::free_address()));
     let direct = path("direct");
     assert!(run(&["meter", &file, "--archive", &direct]).status.success());
     let expected = flows(Path::new(&direct));
@@ -199,7 +197,7 @@ fn flows_that_a_collector_did_not_get_are_told_by_the_exit_status() {
     let (collected, archive) = (folder.path().join("collected"), path("archive"));
     let collector = Collector::listen(&collected, "tcp://127.0.0.1:0", &[]);
     let somebody = format!("tcp://{}", collector.address);
-    let to = ["meter", &file, "--to", &nobody, "--to", &somebody, "--archive", &archive, "--finish-timeout", "0.5s"];
+    let to = ["meter", &file, "--to", &nobody, "--to", &somebody, "--archive", &archive, "--finish-timeout", "5s"];
     let output = run(&to);
     collector.stop();
     let told = text(&output.stderr);

@@ -12,6 +12,7 @@ use weir_archive::Snapshot;
 use weir_export::{Exporter, ExporterConfig, TemplateRefresh, Version};
 use weir_flow::{Counter, Table};
 use weir_generate::TrafficModel;
+use weir_testkit::ports;
 
 use crate::process::{Collector, run};
 
@@ -87,7 +88,7 @@ fn signal(collector: &Collector, signal: Signal) {
 fn every_flow_is_stored_or_booked() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = folder.path().join("archive");
-    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+    let free = ports::free_address();
     let options = ["--commit-interval", "50ms", "--segment-rows", "20000", "--buffer", "1MiB"];
     let start = || Collector::listen(&archive, &free.to_string(), &options);
     let versions = [Version::V5, Version::V9, Version::Ipfix];
@@ -105,6 +106,11 @@ fn every_flow_is_stored_or_booked() {
     let mut collector = start();
     // until they are known
     send(ms(400), &mut exporters);
+    let until = Instant::now() + Duration::from_mins(1);
+    while !archive.exists() || versions.iter().any(|version| stored(&archive, *version).is_empty()) {
+        assert!(Instant::now() < until, "nothing is stored");
+        send(ms(100), &mut exporters);
+    }
     for round in 0..12 {
         match round % 4 {
             0 | 2 => collector.kill(),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weir_archive::Snapshot;
-use weir_flow::Counter;
+use weir_flow::{Counter, Table};
 
 use crate::process::Exporter;
 
@@ -31,7 +31,7 @@ impl Drop for Ended {
 
 /// What the collector has said, once it is as wished.
 fn said<T>(log: &Path, wish: impl Fn(&str) -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(2);
     loop {
         let text = std::fs::read_to_string(log).expect("the log");
         if let Some(found) = wish(&text) {
@@ -81,14 +81,19 @@ fn idle_connections_leave_files_to_the_archive() {
             connection
         })
         .collect();
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(2);
     while connections.iter_mut().map(is_closed).filter(|is_closed| *is_closed).count() < CONNECTIONS - FILES / 2 {
         assert!(Instant::now() < until, "they are not refused");
         std::thread::sleep(Duration::from_millis(20));
     }
     let mut exporter = Exporter::new(0);
-    for _ in 0..40 {
+    let until = Instant::now() + Duration::from_mins(1);
+    let mut sent = 0;
+    // at least, and until tails are sealed
+    while sent < 40 || Snapshot::open(&archive).expect("a snapshot").segments(Table::Flows).len() < 6 {
+        assert!(Instant::now() < until, "nothing is sealed");
         exporter.send(udp);
+        sent += 1;
         std::thread::sleep(Duration::from_millis(25));
     }
     drop(connections);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use weir_testkit::ports;
 use weir_wire::fixed::{Header, PacketBuilder};
 use weir_wire::netflow5::{FORMAT, field};
 
@@ -24,32 +25,26 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
 /// Runs a command that sends flows, `--to` a collector of nfdump that writes them into a new folder.
 pub(crate) fn sent_to_nfcapd(nfcapd: &Path, files: &Path, arguments: &[&str]) {
     std::fs::create_dir(files).expect("a folder");
-    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let port = ports::free_port();
     let mut collector = Command::new(nfcapd);
-    collector.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-w"]).arg(files);
+    collector.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-t", "3600", "-B", "4000000", "-w"]).arg(files);
     let mut collector = collector.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("nfcapd starts");
-    wait_for_port(port, |_| true);
+    wait_for("nfcapd listens", || ports::is_waiting_at(collector.id(), port));
     let output = run(&[arguments, &["--to", &format!("127.0.0.1:{port}")]].concat());
     // over loopback everything is in the socket by now
-    wait_for_port(port, |octets_waiting| octets_waiting == 0);
+    wait_for("nfcapd has read all", || ports::is_waiting_at(collector.id(), port));
     let pid = nix::unistd::Pid::from_raw(collector.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it still runs");
     collector.wait().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits until a UDP port of this machine is taken and what waits in its socket is as wished.
-pub(crate) fn wait_for_port(port: u16, is_it: impl Fn(u32) -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
-    let taken = format!(":{port:04X} ");
-    loop {
-        let sockets = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
-        let queues = sockets.lines().find(|line| line.contains(&taken)).and_then(|line| line.split_whitespace().nth(4));
-        let waiting = queues.and_then(|queues| u32::from_str_radix(queues.split_once(':')?.1, 16).ok());
-        if waiting.is_some_and(&is_it) {
-            return;
-        }
-        assert!(Instant::now() < until, "port {port}: {waiting:?} octets wait");
+/// Waits until something holds.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, is_it: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_mins(2);
+    while !is_it() {
+        assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

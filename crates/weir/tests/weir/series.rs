@@ -163,7 +163,7 @@ fn statistics_go_to_a_receiver_and_mistakes_have_hints() {
     assert!(label.starts_with("error: 'by=x' is no label"), "{label}");
 
     let Some(program) = weir_testkit::program("victoria-metrics") else { return };
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let port = weir_testkit::ports::free_port();
     let mut server = Command::new(program)
         .args([format!("-httpListenAddr=127.0.0.1:{port}"), "-retentionPeriod=100y".to_owned()])
         .current_dir(folder.path())

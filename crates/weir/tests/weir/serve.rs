@@ -270,7 +270,7 @@ fn slow_and_broken_clients_hold_up_nobody() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = archive(folder.path(), "1000");
     let config = folder.path().join("weir.toml");
-    std::fs::write(&config, "[http]\nheader_timeout = '200ms'\nconnections_max = 20\nbody_max = '1KiB'\n")
+    std::fs::write(&config, "[http]\nheader_timeout = '5s'\nconnections_max = 20\nbody_max = '1KiB'\n")
         .expect("written");
     let service = Service::start(&["--archive", &archive, &config.display().to_string()]);
     let mut slow: Vec<TcpStream> = (0..15).map(|_| TcpStream::connect(service.address).expect("it listens")).collect();

@@ -47,7 +47,7 @@ fn certificates_change_while_connections_stay() {
     sign(&old);
     let (config, token) = (folder.path().join("weir.toml"), hash("right"));
     let text = format!(
-        "[archive]\nfolder = '{archive}'\n[http]\nheader_timeout = '500ms'\ntls_cert = 'service.pem'\ntls_key = 'service.key'\n\
+        "[archive]\nfolder = '{archive}'\n[http]\nheader_timeout = '10s'\ntls_cert = 'service.pem'\ntls_key = 'service.key'\n\
          [[users]]\nname = 'ann'\nrole = 'admin'\ntokens = ['{token}']\npassword = '{token}'\n"
     );
     std::fs::write(&config, text).expect("written");
@@ -214,7 +214,7 @@ fn an_idle_service_is_alive() {
     let archive = archive(folder.path(), "100");
     let notify_path = folder.path().join("notify");
     let notify = UnixDatagram::bind(&notify_path).expect("a socket");
-    notify.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    notify.set_read_timeout(Some(Duration::from_mins(1))).expect("a timeout");
     let arguments = format!("--archive {archive} --listen 127.0.0.1:0");
     let service = Service::of(&mut with_sockets(&[], &notify_path, &arguments), false);
     hear(&notify, "READY=1");

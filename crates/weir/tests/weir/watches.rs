@@ -14,7 +14,7 @@ use crate::process::run;
 const WATCH: &str = r#"
 key = ["src_addr"]
 repeat_after = "0s"
-idle = "400ms"
+idle = "3s"
 query = "SELECT src_addr, count(*) AS flows, sum(bytes) AS bytes FROM HOP(flows, received, INTERVAL '500 milliseconds', INTERVAL '1' SECOND) GROUP BY src_addr"
 "#;
 

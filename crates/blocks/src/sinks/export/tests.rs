@@ -20,6 +20,7 @@ use weir_collect::{Decoder, Limits, Session, Transport};
 use weir_export::Refusal;
 use weir_generate::TrafficModel;
 use weir_print::ColumnText;
+use weir_testkit::ports;
 
 use super::*;
 
@@ -309,23 +310,14 @@ impl Drop for Nfcapd {
     }
 }
 
-/// Octets in the receive buffer of the socket bound to this port, by the kernel's table; `None` when there is none.
-fn waiting_octets(port: u16) -> Option<u64> {
-    let table = fs::read_to_string("/proc/net/udp").expect("the table of sockets");
-    let local = format!(":{port:04X}");
-    let line = table.lines().find(|line| line.split_whitespace().nth(1).is_some_and(|text| text.ends_with(&local)))?;
-    let (_, octets) = line.split_whitespace().nth(4)?.split_once(':')?;
-    u64::from_str_radix(octets, 16).ok()
-}
-
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..6000 {
+    for _ in 0..24_000 {
         if condition() {
             return;
         }
         thread::sleep(Duration::from_millis(5));
     }
-    panic!("{what}: not within 30 s");
+    panic!("{what}: not within two minutes");
 }
 
 /// Flows, packets, octets and sequence failures that nfdump finds in a folder of nfcapd.
@@ -345,7 +337,7 @@ fn nfcapd_gets_what_was_sent() {
     }
     for version in ["netflow-v5", "netflow-v9", "ipfix"] {
         let folder = tempfile::tempdir().expect("a folder");
-        let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port();
+        let port = ports::free_port();
         let child = Command::new("nfcapd")
             .args(["-b", "127.0.0.1", "-p", &port.to_string(), "-B", "4000000", "-w"])
             .arg(folder.path())
@@ -354,12 +346,12 @@ fn nfcapd_gets_what_was_sent() {
             .spawn()
             .expect("nfcapd");
         let mut nfcapd = Nfcapd(child);
-        wait_until("nfcapd listens", || waiting_octets(port).is_some());
+        wait_until("nfcapd listens", || ports::is_waiting_at(nfcapd.0.id(), port));
         let sent = flows(5000, if version == "netflow-v5" { 0 } else { 300 });
         let parameters =
             format!("to = '127.0.0.1:{port}'\nprotocol = '{version}'\nclock = 'rows'\nrecords_per_second = 50000");
         compliance::sink(&KIND, &parameters, std::slice::from_ref(&sent), 500);
-        wait_until("nfcapd has read all", || waiting_octets(port) == Some(0));
+        wait_until("nfcapd has read all", || ports::is_waiting_at(nfcapd.0.id(), port));
         let ended = Command::new("kill").args(["-TERM", &nfcapd.0.id().to_string()]).status();
         assert!(ended.is_ok_and(|status| status.success()) && nfcapd.0.wait().expect("its end").success());
         let sum = |name: &str| {

@@ -65,7 +65,7 @@ impl Authority {
     ) -> Option<SslStream<TcpStream>> {
         let stream = TcpStream::connect(address).expect("connected");
         // so that nobody waits for what should have been refused
-        stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a timeout");
+        stream.set_read_timeout(Some(std::time::Duration::from_mins(1))).expect("a timeout");
         self.exporter(SslMethod::tls_client(), shows).connect("localhost", stream).ok()
     }
 }

@@ -49,7 +49,7 @@ impl Running {
     /// Takes deliveries until this holds, and fails when it never does.
     #[track_caller]
     pub(super) fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let give_up = Instant::now() + Duration::from_secs(30);
+        let give_up = Instant::now() + Duration::from_mins(2);
         while !holds(self) {
             match self.collector.next(Duration::from_millis(10)).expect("no failure") {
                 Next::Delivery(delivery) => self.deliveries.push(delivery),

@@ -17,7 +17,7 @@ struct Other(UdpSocket);
 impl Other {
     fn on(address: &str) -> Self {
         let socket = UdpSocket::bind(address).expect("bound");
-        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        socket.set_read_timeout(Some(Duration::from_mins(1))).expect("a timeout");
         Self(socket)
     }
 

@@ -23,7 +23,7 @@ pub(super) fn send(address: SocketAddr, octets: &[u8]) {
 
 /// Whether the other side closes the connection, be it by a reset.
 fn is_closed(stream: &mut TcpStream) -> bool {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a timeout");
     match stream.read(&mut [0; 16]) {
         Ok(count) => count == 0,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,

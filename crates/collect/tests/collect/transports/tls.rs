@@ -106,7 +106,7 @@ fn certificates_of_exporters_may_be_left_out() {
 #[test]
 fn a_handshake_that_hangs_keeps_nobody_waiting() {
     let files = Authority::new();
-    let sessions = SessionLimits { handshake_timeout: Duration::from_secs(2), ..SessionLimits::default() };
+    let sessions = SessionLimits { handshake_timeout: Duration::from_secs(10), ..SessionLimits::default() };
     let mut running = Running::start(&CollectorOptions { sessions, ..options(files.options(ClientAuth::None)) });
     let hanging: Vec<_> = (0..20).map(|_| TcpStream::connect(running.address()).expect("connected")).collect();
     let mut slow = TcpStream::connect(running.address()).expect("connected");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use weir_chain::{ByteSize, StopSignal};
 use weir_serve::Status;
-use weir_watch::{Message, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
+use weir_watch::{Message, NotifyCounts, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
 
 use super::{JournalArgs, ReportArgs, paths, paths_there, with_path};
 use crate::running::Signals;
@@ -84,10 +84,7 @@ impl WatchSession {
             eprintln!("{}", summary(name, counts));
         }
         if !self.options.actions.is_empty() {
-            let for_all = for_all.counts();
-            let sent = [("reports_sent", for_all.reports_sent)].into_iter().chain(for_all.losses());
-            let texts: Vec<_> = sent.map(|(counter, count)| format!("{counter} {count}")).collect();
-            eprintln!("actions of all watches: {}", texts.join(", "));
+            eprintln!("{}", sent_summary(for_all.counts()));
         }
         outcome
     }
@@ -114,7 +111,12 @@ impl WatchSession {
                 looked = Instant::now();
                 watches.refresh(runner, &self.files)?;
                 losses.print(runner);
-                self.status.iter().for_each(|status| status.set_watches(runner.counts()));
+                if let Some(status) = &self.status {
+                    status.set_watches(runner.counts());
+                    if !self.options.actions.is_empty() {
+                        status.set_sent(runner.notify_counters().counts());
+                    }
+                }
             }
         }
         Ok(())
@@ -143,13 +145,15 @@ fn summary(name: &str, counts: &WatchCounts) -> String {
         "{name}: flows {}, windows {windows_closed}, answered {windows_answered}, reports {reports}, repeated {reports_suppressed}",
         panes.rows
     );
-    let sent = [
-        ("reports_acknowledged", counts.reports_acknowledged),
-        ("windows_corrected", counts.windows_corrected),
-        ("reports_sent", counts.notify.reports_sent),
-    ];
-    let rest = counts.losses().into_iter().chain(counts.notify.losses()).chain(sent);
+    let named = ["windows_closed", "windows_answered", "reports", "reports_suppressed"];
+    let rest = counts.all().filter(|(counter, _)| !named.contains(counter));
     rest.filter(|(_, count)| *count > 0).fold(text, |text, (counter, count)| format!("{text}, {counter} {count}"))
+}
+
+/// What became of reports for the actions of all watches, in a line.
+fn sent_summary(counts: NotifyCounts) -> String {
+    let texts: Vec<_> = counts.all().map(|(counter, count)| format!("{counter} {count}")).collect();
+    format!("actions of all watches: {}", texts.join(", "))
 }
 
 /// What was left out by watches, as it was printed last.
@@ -165,17 +169,28 @@ impl Losses {
         if self.printed_at.is_some_and(|at| at.elapsed() < LOSSES_EVERY) {
             return;
         }
-        for (name, counts) in runner.counts() {
-            let now: Vec<u64> =
-                counts.losses().into_iter().chain(counts.notify.losses()).map(|(_, count)| count).collect();
-            let is_new = match self.printed.insert(name.clone(), now.clone()) {
-                Some(before) => now != before,
-                None => now.iter().any(|count| *count > 0),
-            };
-            if is_new {
-                self.printed_at = Some(Instant::now());
-                eprintln!("{}", summary(&name, &counts));
-            }
+        let of_watch = |(name, counts): (String, WatchCounts)| {
+            let losses = counts.losses().into_iter().chain(counts.notify.losses()).map(|(_, count)| count);
+            (name.clone(), losses.collect(), summary(&name, &counts))
+        };
+        let for_all = runner.notify_counters().counts();
+        let lost_for_all = for_all.losses().into_iter().map(|(_, count)| count).collect();
+        // no watch has this name
+        let of_all = (String::new(), lost_for_all, sent_summary(for_all));
+        for (name, now, text) in runner.counts().into_iter().map(of_watch).chain([of_all]) {
+            self.print_new(name, now, &text);
+        }
+    }
+
+    fn print_new(&mut self, name: String, now: Vec<u64>, text: &str) {
+        let is_new = match self.printed.get(&name) {
+            Some(before) => now != *before,
+            None => now.iter().any(|count| *count > 0),
+        };
+        self.printed.insert(name, now);
+        if is_new {
+            self.printed_at = Some(Instant::now());
+            eprintln!("{text}");
         }
     }
 }

@@ -238,9 +238,9 @@ fn printed(path: &Path) -> Sums {
 fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Sums {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
-    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port();
+    let port = ports::free_port();
     let config = format!(
-        "daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\n\
+        "daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nnfacctd_pipe_size: 4000000\nplugins: print\n\
          aggregate: src_host, dst_host, src_port, dst_port, proto\n\
          print_output: csv\nprint_output_file: {}\nprint_output_file_append: true\nprint_refresh_time: 1\nprint_cache_entries: 32771\n\
          nfacctd_disable_checks: false\nlogfile: {}\n",
@@ -258,7 +258,7 @@ fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Sums {
     let mut child = Nfcapd(child);
     // of its two processes the one that prints must be at work as well, or it is not told of what comes
     let log = || fs::read_to_string(path("log")).unwrap_or_default();
-    wait_until("nfacctd listens", || waiting_octets(port).is_some() && log().contains("Purging cache - END"));
+    wait_until("nfacctd listens", || ports::waiting_octets(port).is_some() && log().contains("Purging cache - END"));
     let parameters =
         format!("to = '127.0.0.1:{port}'\nprotocol = '{version}'\nclock = 'rows'\nrecords_per_second = 20000");
     let (mut sink, _) = open(&parameters);

@@ -28,7 +28,7 @@ fn record(third: u8, system: u16) -> Vec<u8> {
 
 /// Waits until a counter has come so far.
 fn wait_for(meter: &weir_chain::Counters, counter: &'static str, count: u64) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(2);
     while meter.counter(counter).get() < count {
         assert!(Instant::now() < until, "{counter} is {}", meter.counter(counter).get());
         thread::yield_now();
