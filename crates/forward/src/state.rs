@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_archive::FollowPosition;
 
@@ -76,6 +77,8 @@ impl Default for ForwardState {
 pub(crate) struct StateFiles {
     folder: PathBuf,
     name: String,
+    /// Whether what is in its file survives a crash of the machine.
+    is_durable: AtomicBool,
     _lock: File,
 }
 
@@ -83,7 +86,8 @@ impl StateFiles {
     /// Opens the files in the folder of an archive; made when missing.
     pub(crate) fn open(archive: &Path, name: &str) -> Result<Self, StateError> {
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
-        if name.is_empty() || name.starts_with('.') || name == ORIGIN || !name.chars().all(is_letter) {
+        let is_ours = [".lock", ".durable", ".link", ".new"].iter().any(|ending| name.ends_with(ending));
+        if name.is_empty() || name.starts_with('.') || name == ORIGIN || is_ours || !name.chars().all(is_letter) {
             return Err(StateError::BadName { name: name.to_owned() });
         }
         let folder = archive.join(FOLDER);
@@ -91,7 +95,8 @@ impl StateFiles {
         let path = folder.join(format!("{name}.lock"));
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed(&path))?;
         lock.try_lock().map_err(|_| StateError::Locked { path })?;
-        Ok(Self { folder, name: name.to_owned(), _lock: lock })
+        // what was there when the machine came up has survived
+        Ok(Self { folder, name: name.to_owned(), is_durable: AtomicBool::new(true), _lock: lock })
     }
 
     /// The number of the archive, drawn when it has none.
@@ -133,9 +138,15 @@ impl StateFiles {
         parse().ok_or_else(|| self.damaged())
     }
 
-    /// The lines of its file; `None` when it never ran.
+    /// The lines of its file; `None` when it never ran. After a crash of the machine they may be those that were durable last.
     pub(crate) fn lines(&self) -> Result<Option<String>, StateError> {
-        read(&self.path())
+        match read(&self.path()) {
+            // what a loss of power makes of a file that was replaced and not synced
+            Err(StateError::Damaged { path }) if std::fs::metadata(&path).is_ok_and(|found| found.len() == 0) => {
+                read(&self.durable_path())?.map(Some).ok_or(StateError::Damaged { path })
+            }
+            read => read,
+        }
     }
 
     /// The error about a file that is not what was written.
@@ -144,9 +155,26 @@ impl StateFiles {
     }
 
     /// Replaces the lines of its file. What is not `durable` survives the end of this process, and perhaps not that of the
-    /// machine.
+    /// machine: then there are the lines that were durable last.
     pub(crate) fn keep_lines(&self, lines: &str, durable: bool) -> Result<(), StateError> {
-        write(&self.path(), lines, durable)
+        if !durable && self.is_durable.load(Ordering::Relaxed) {
+            self.set_aside().map_err(failed(&self.durable_path()))?;
+        }
+        write(&self.path(), lines, durable)?;
+        self.is_durable.store(durable, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Keeps the lines that are durable beside those that follow, if there are any.
+    fn set_aside(&self) -> io::Result<()> {
+        let new = self.folder.join(format!("{}.link", self.name));
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        // what a crash has left in between
+        std::fs::remove_file(&new).or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })?;
+        match std::fs::hard_link(self.path(), &new) {
+            Err(error) if is_missing(&error) => Ok(()),
+            linked => linked.and_then(|()| std::fs::rename(&new, self.durable_path())),
+        }
     }
 
     /// Replaces how far it is.
@@ -160,6 +188,10 @@ impl StateFiles {
 
     fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
+    }
+
+    fn durable_path(&self) -> PathBuf {
+        self.folder.join(format!("{}.durable", self.name))
     }
 }
 

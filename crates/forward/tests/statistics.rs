@@ -167,6 +167,28 @@ fn what_expired_before_it_was_forwarded_is_counted() {
     assert!(times.into_iter().eq((FIRST..FIRST + 299).chain(oldest..FIRST + 4_999)));
 }
 
+/// A block whose end was cut off: its steps are counted as lost, those before it and behind it are not.
+#[test]
+fn a_damaged_block_stops_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path(), 100_000, 0..1_500);
+    let mut wanted = stored(dir.path(), 1);
+    wanted.pop();
+    let files = std::fs::read_dir(dir.path().join("1s")).expect("a folder").map(|entry| entry.expect("a file").path());
+    let mut blocks: Vec<_> = files.filter(|path| path.extension().is_some_and(|ending| ending == "block")).collect();
+    blocks.sort();
+    let damaged = &blocks[blocks.len() / 2];
+    let octets = std::fs::read(damaged).expect("a block");
+    std::fs::write(damaged, &octets[..octets.len() - 5]).expect("written");
+    let mut recorder = Recorder::default();
+    let counts = forward(dir.path(), 1, &mut recorder).expect("forwarded");
+    assert!(counts.steps_lost > 0 && counts.steps_waiting == 0, "{counts:?}");
+    assert_eq!(counts.steps_forwarded + counts.steps_lost, wanted.len() as u64);
+    let gap = wanted.iter().position(|step| !recorder.taken.contains(step)).expect("a gap");
+    wanted.drain(gap..gap + counts.steps_lost as usize);
+    assert_eq!(recorder.taken, wanted);
+}
+
 #[test]
 fn mistakes_are_errors_that_say_what_is_wrong() {
     let dir = tempfile::tempdir().expect("a folder");

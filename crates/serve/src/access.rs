@@ -30,8 +30,9 @@ use crate::view::View;
 
 /// Hashes of passwords that are computed at a time.
 const HASHES_AT_ONCE: usize = 2;
-/// Sessions at a time; beyond it the oldest ends.
+/// Sessions at a time, of all users and of one; beyond it the oldest of the user ends, who has most.
 const SESSIONS_MAX: usize = 4096;
+const SESSIONS_PER_USER_MAX: usize = 64;
 /// Tokens that are remembered.
 const TOKENS_MAX: usize = 1024;
 /// Failures of all who guess one name, as a multiple of those of one address.
@@ -110,6 +111,23 @@ struct Session {
     /// The hash of the password that began it.
     password: String,
     began: Instant,
+}
+
+/// The session that gives way to a new one of a user, if one must.
+fn too_many(sessions: &HashMap<String, Session>, user: &str) -> Option<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for session in sessions.values() {
+        *counts.entry(&session.user).or_default() += 1;
+    }
+    let of = if counts.get(user).is_some_and(|count| *count >= SESSIONS_PER_USER_MAX) {
+        user
+    } else if sessions.len() >= SESSIONS_MAX {
+        counts.into_iter().max_by_key(|(_, count)| *count)?.0
+    } else {
+        return None;
+    };
+    let own = sessions.iter().filter(|(_, session)| session.user == of);
+    own.min_by_key(|(_, session)| session.began).map(|(id, _)| id.clone())
 }
 
 /// A token that was found right.
@@ -323,9 +341,8 @@ impl Access {
         OsRng.fill_bytes(&mut octets);
         let id = octets.iter().fold(String::new(), |id, octet| id + &format!("{octet:02x}"));
         let mut sessions = locked(&self.sessions);
-        if sessions.len() >= SESSIONS_MAX {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.began).map(|(id, _)| id.clone());
-            oldest.map(|id| sessions.remove(&id));
+        if let Some(oldest) = too_many(&sessions, &user.name) {
+            sessions.remove(&oldest);
         }
         sessions.insert(id.clone(), Session { user: user.name.clone(), password, began: Instant::now() });
         Ok((Asker::of(&user, from), self.cookie(&id, self.session_length)))
@@ -396,6 +413,27 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).parse().expect("a name"), HeaderValue::from_str(value).expect("a value")))
             .collect()
+    }
+
+    #[test]
+    fn who_begins_many_sessions_ends_their_own() {
+        let mut sessions = HashMap::new();
+        let begin = |sessions: &mut HashMap<String, Session>, user: &str, number: usize| {
+            let session = Session { user: user.to_owned(), password: String::new(), began: Instant::now() };
+            sessions.insert(format!("{user}{number}"), session)
+        };
+        begin(&mut sessions, "bob", 0);
+        for number in 0..SESSIONS_PER_USER_MAX {
+            assert_eq!(too_many(&sessions, "ann"), None);
+            begin(&mut sessions, "ann", number);
+        }
+        assert_eq!(too_many(&sessions, "ann").as_deref(), Some("ann0"));
+        assert_eq!(too_many(&sessions, "bob"), None);
+        // when all places are taken, whoever has most gives one up
+        for number in sessions.len()..SESSIONS_MAX {
+            begin(&mut sessions, &format!("u{}", number % 100), number);
+        }
+        assert_eq!(too_many(&sessions, "new").as_deref(), Some("ann0"));
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl Question<'_> {
     }
 
     /// Refuses columns that who asks does not see. The scan hides them in any case: this says so.
-    fn check(&self, query: &FlowQuery) -> Answered<()> {
+    pub(crate) fn check(&self, query: &FlowQuery) -> Answered<()> {
         let key = |key: &AggregateKey| match key {
             AggregateKey::Column(column)
             | AggregateKey::Prefix { column, .. }

@@ -36,7 +36,33 @@ fn an_archive_has_one_number_and_a_name_one_forwarder() {
     assert!(matches!(StateFiles::open(dir.path(), "a"), Err(StateError::Locked { .. })));
     drop(first);
     StateFiles::open(dir.path(), "a").expect("free again");
-    for name in ["", ".a", "../a", "a/b", "origin"] {
+    for name in ["", ".a", "../a", "a/b", "origin", "a.lock", "a.durable"] {
         assert!(matches!(StateFiles::open(dir.path(), name), Err(StateError::BadName { .. })), "{name}");
     }
+}
+
+/// A loss of power may leave a file empty that was replaced and not synced.
+#[test]
+fn what_was_durable_is_there_after_a_crash_of_the_machine() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = StateFiles::open(dir.path(), "series").expect("files");
+    files.keep_lines("through_secs 1\n", false).expect("kept");
+    files.keep_lines("through_secs 2\n", true).expect("kept");
+    let path = dir.path().join("forward/series");
+    for through in 3..6 {
+        files.keep_lines(&format!("through_secs {through}\n"), false).expect("kept");
+        let lines = files.lines().expect("whole").expect("lines");
+        assert_eq!(value(&lines, "through_secs"), Some(through));
+    }
+    std::fs::write(&path, "").expect("emptied");
+    let lines = files.lines().expect("the durable ones").expect("lines");
+    assert_eq!(value(&lines, "through_secs"), Some(2));
+    // whoever removes it wants to begin anew
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(files.lines().expect("nothing"), None);
+    files.keep_lines("through_secs 7\n", true).expect("kept");
+    files.keep_lines("through_secs 8\n", false).expect("kept");
+    std::fs::write(&path, "").expect("emptied");
+    let lines = files.lines().expect("the durable ones").expect("lines");
+    assert_eq!(value(&lines, "through_secs"), Some(7));
 }

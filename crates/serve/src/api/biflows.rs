@@ -4,7 +4,7 @@
 //! before the other has been over for [`GAP_MS`], become one row: what began first is the forward direction. Whether a flow
 //! has an answer is known only when all flows of the time are looked at, so at most [`FLOWS_MAX`] are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -165,7 +165,7 @@ struct Biflow {
 struct Stitched {
     rows: Vec<Biflow>,
     /// Rows without the opposite direction, by their tuple.
-    open: HashMap<Tuple, Vec<usize>>,
+    open: HashMap<Tuple, VecDeque<usize>>,
 }
 
 impl Stitched {
@@ -188,15 +188,15 @@ impl Stitched {
                 let end = self.rows.get(*row).and_then(|row| row.end.or(row.start));
                 end.is_some_and(|end| end.saturating_add(GAP_MS) >= starts)
             };
-            // what is over for long has no answer any more
-            open.retain(is_near);
-            if !open.is_empty() {
-                let row = open.remove(0);
-                return self.rows[row].answer(&flow);
+            // what is over for long has no answer any more, as flows come in the order of their starts
+            while let Some(row) = open.pop_front() {
+                if is_near(&row) {
+                    return self.rows[row].answer(&flow);
+                }
             }
         }
         if !is_whole {
-            self.open.entry(flow.tuple.clone()).or_default().push(self.rows.len());
+            self.open.entry(flow.tuple.clone()).or_default().push_back(self.rows.len());
         }
         self.rows.push(flow);
     }

@@ -80,15 +80,17 @@ pub(crate) async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, S
             match ended {
                 Some(component) if service.status.is_collecting() => not_ready(format!("{} has ended", component.name)),
                 _ => match service.listening.audit.failure() {
-                    Some(failure) if service.options.audit.required => {
-                        not_ready(format!("the audit cannot be written: {failure}"))
-                    }
+                    Some(_) if service.options.audit.required => not_ready("the audit cannot be written".to_owned()),
                     Some(_) => (StatusCode::OK, "ready; the audit cannot be written\n".to_owned()),
                     None => (StatusCode::OK, "ready\n".to_owned()),
                 },
             }
         }
-        Ok(Err(error)) => not_ready(crate::problem::with_causes(&error)),
+        Ok(Err(error)) => {
+            // anybody may ask this, and paths are not for anybody
+            tracing::warn!("not ready: {}", crate::problem::with_causes(&error));
+            not_ready("the archive cannot be read, and the log says why".to_owned())
+        }
         Err(_) => not_ready("the archive cannot be read".to_owned()),
     }
 }

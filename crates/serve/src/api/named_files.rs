@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::problem::{Answered, Problem};
 
-/// Files that are listed.
+/// Files at most.
 const FILES_MAX: usize = 1000;
 /// The ending of all of them.
 const ENDING: &str = "toml";
@@ -34,12 +34,15 @@ impl NamedFiles {
             Err(error) => return Err(self.problem(&self.folder, &error)),
         };
         let mut names = Vec::new();
-        for entry in entries.take(FILES_MAX) {
+        for entry in entries {
             let path = entry.map_err(|error| self.problem(&self.folder, &error))?.path();
             if path.extension().is_some_and(|ending| ending == ENDING)
                 && let Some(name) = path.file_stem().and_then(|name| name.to_str())
             {
                 names.push(name.to_owned());
+            }
+            if names.len() >= FILES_MAX {
+                break;
             }
         }
         names.sort();
@@ -53,6 +56,12 @@ impl NamedFiles {
 
     pub(super) fn write(&self, name: &str, text: &str) -> Answered<()> {
         let path = self.path(name)?;
+        if !path.exists() && self.names()?.len() >= FILES_MAX {
+            let (kind, count) = (self.kind, FILES_MAX);
+            let problem =
+                Problem::request(format!("{count} files are kept, and the {kind} '{name}' would be one more"));
+            return Err(problem.with_hint("remove one first"));
+        }
         let new = path.with_extension(format!("{ENDING}.new"));
         let written = std::fs::create_dir_all(&self.folder)
             .and_then(|()| std::fs::write(&new, text))
@@ -111,5 +120,10 @@ mod tests {
         assert_eq!(files.names().expect("names"), ["b"]);
         let problem = files.remove("a").expect_err("gone");
         assert_eq!((problem.status, problem.detail.as_str()), (404, "there is no dashboard 'a'"));
+        for number in 1..FILES_MAX {
+            files.write(&format!("n{number}"), "").expect("written");
+        }
+        assert!(files.write("one-more", "").is_err_and(|problem| problem.status == 400));
+        files.write("b", "title = 'D'").expect("what is there can be changed");
     }
 }

@@ -107,6 +107,7 @@ pub(crate) async fn sketch(
     let measure = params.measure;
     let text = which.text(&format!("sketch by={} top={top} measure={}", by.unwrap_or_default(), measure.name()));
     let work = move |question: &Question<'_>| {
+        question.check(ranked.as_ref().unwrap_or(&which.query(list(&[]))))?;
         let labels = match &ranked {
             Some(query) => largest(question, &steps, query, measure, top)?,
             None => Vec::new(),

@@ -17,5 +17,6 @@ mod segments;
 mod table;
 
 pub(crate) use flow_exec::FlowScanExec;
+pub(crate) use predicate::{all, predicate_of};
 pub(crate) use rows_exec::{RowsExec, padded};
 pub(crate) use table::{ArchiveTable, pushdown_of};

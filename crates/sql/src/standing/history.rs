@@ -9,8 +9,10 @@ use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use weir_flow::Table;
+use weir_flow::{Column, Table};
 
+use super::key_rows::KeyRows;
+use super::keyed_scan::KeyedScan;
 use super::slot::Slot;
 use crate::scan::{ArchiveTable, pushdown_of};
 
@@ -19,11 +21,12 @@ use crate::scan::{ArchiveTable, pushdown_of};
 pub(crate) struct HistoryTable {
     table: Table,
     slot: Arc<Slot>,
+    rows: Arc<KeyRows>,
 }
 
 impl HistoryTable {
-    pub(crate) fn new(table: Table, slot: Arc<Slot>) -> Self {
-        Self { table, slot }
+    pub(crate) fn new(table: Table, slot: Arc<Slot>, rows: Arc<KeyRows>) -> Self {
+        Self { table, slot, rows }
     }
 
     pub(crate) fn table(&self) -> Table {
@@ -56,6 +59,17 @@ impl TableProvider for HistoryTable {
         let Some(snapshot) = snapshot else {
             return Err(DataFusionError::Plan("the statement asks history, and there is no archive".to_owned()));
         };
+        if self.table == Table::Flows && limit.is_none() {
+            let columns = match projection {
+                Some(positions) => positions.iter().map(|position| Column::ALL[*position]).collect(),
+                None => Column::ALL.to_vec(),
+            };
+            if let Some(scan) = KeyedScan::of(columns, filters)
+                && let Some(plan) = self.rows.scan(&snapshot, &scan, state).await?
+            {
+                return Ok(plan);
+            }
+        }
         ArchiveTable::new(self.table, snapshot, true).scan(state, projection, filters, limit).await
     }
 }

@@ -303,7 +303,9 @@ fn over_each_window(plan: LogicalPlan, outer: WindowKind) -> Result<LogicalPlan>
 fn in_history(rows: LogicalPlan, standing: &Arc<StatementContext>, ranges: &[(Bound, Bound)]) -> Result<LogicalPlan> {
     standing.found().has_history = true;
     let rows = with_sources(rows, &|read| match read {
-        Source::Base(table) => Some(Arc::new(HistoryTable::new(table, Arc::clone(&standing.slot))) as _),
+        Source::Base(table) => {
+            Some(Arc::new(HistoryTable::new(table, Arc::clone(&standing.slot), Arc::clone(&standing.rows))) as _)
+        }
         Source::Window => None,
     })?;
     let ranged = rows.transform_up_with_subqueries(|node| {

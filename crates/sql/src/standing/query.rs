@@ -26,6 +26,7 @@ use weir_flow::{Column, Table};
 use super::cache::{HistoryCache, is_worth};
 use super::dialect::{self, Parameters};
 use super::history::BaseTable;
+use super::key_rows::KeyRows;
 use super::keys::{live_parts, narrowed};
 use super::pane_aggregates::{PaneAggregate, split};
 use super::planner::WindowPlanner;
@@ -40,7 +41,7 @@ use crate::limits::MemoryShares;
 use crate::mistake::Mistake;
 use crate::{EngineError, describe, scaling};
 
-/// The part of the memory that answers of history may take.
+/// The part of the memory that answers of history may take, and as much that its rows may.
 const CACHE_PART: usize = 4;
 /// Stack of a thread: plans of deep expressions are walked recursively.
 const STACK_OCTETS: usize = 8 << 20;
@@ -85,6 +86,7 @@ pub struct StandingEngine {
     runtime: Arc<RuntimeEnv>,
     options: EngineOptions,
     cache: Arc<HistoryCache>,
+    rows: Arc<KeyRows>,
     /// Threads for what reads history alone.
     wide: Arc<Runtime>,
 }
@@ -102,17 +104,22 @@ impl StandingEngine {
         let shares = MemoryShares::of(options.memory_octets_max, 1, options.batch_rows);
         let runtime = runtime_env(&options, shares).map_err(EngineError::plan)?;
         let cache = Arc::new(HistoryCache::new(options.memory_octets_max / CACHE_PART));
+        let rows = Arc::new(KeyRows::new(options.memory_octets_max / CACHE_PART));
         let mut wide = Builder::new_multi_thread();
         let wide = wide.thread_name("history").thread_stack_size(STACK_OCTETS).enable_time().build();
         let wide = Arc::new(wide.map_err(EngineError::Start)?);
-        Ok(Self { runtime: Arc::new(runtime), options, cache, wide })
+        Ok(Self { runtime: Arc::new(runtime), options, cache, rows, wide })
     }
 
     /// Plans a statement. Must not be called from an asynchronous task.
     pub fn prepare(&self, text: &str, setup: &QuerySetup) -> Result<StandingQuery, EngineError> {
         let runtime = Builder::new_current_thread().enable_time().build().map_err(EngineError::Start)?;
-        let standing =
-            Arc::new(StatementContext { slot: Arc::new(Slot::default()), time: setup.time, found: Mutex::default() });
+        let standing = Arc::new(StatementContext {
+            slot: Arc::new(Slot::default()),
+            rows: Arc::clone(&self.rows),
+            time: setup.time,
+            found: Mutex::default(),
+        });
         let mut state = session(&self.options, 1, Arc::clone(&self.runtime))?;
         // a plan that runs again and again must not keep what one run learned
         state.config_mut().options_mut().optimizer.enable_dynamic_filter_pushdown = false;
@@ -493,7 +500,12 @@ impl StandingQuery {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         state.config_mut().options_mut().execution.target_partitions = cores;
         let planner = Arc::clone(state.query_planner());
-        let plan = self.threads.wide.block_on(async { planner.create_physical_plan(part, &state).await });
+        // rows of history that are kept are read meanwhile
+        let planning = async {
+            let plan = planner.create_physical_plan(part, &state);
+            tokio::time::timeout_at(until.into(), plan).await.map_err(|_| EngineError::AnswerTime)
+        };
+        let plan = self.threads.wide.block_on(planning)?;
         self.collected_on(&self.threads.wide, plan.map_err(EngineError::plan)?, until, octets_max)
     }
 

@@ -8,6 +8,7 @@ use datafusion::logical_expr::expr::Placeholder;
 use weir_flow::schema::arrow_type;
 use weir_flow::{Column, ColumnType};
 
+use super::key_rows::KeyRows;
 use super::session::SessionRelation;
 use super::slot::{Slot, Window};
 use super::window_time::WindowSpec;
@@ -59,6 +60,8 @@ pub(crate) struct StatementRelations {
 #[derive(Debug)]
 pub(crate) struct StatementContext {
     pub(crate) slot: Arc<Slot>,
+    /// What is kept of history.
+    pub(crate) rows: Arc<KeyRows>,
     /// The time of rows of flows that history goes by.
     pub(crate) time: Column,
     pub(crate) found: Mutex<StatementRelations>,

@@ -4,6 +4,7 @@ mod detections;
 mod following;
 mod found;
 mod golden;
+mod kept;
 mod late;
 mod oracle;
 mod page;

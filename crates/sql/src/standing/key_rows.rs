@@ -1,0 +1,368 @@
+//! Rows of history by key, which windows and watches share.
+//!
+//! What a window found narrows history to some hosts, and the next window finds most of them again. Their rows are kept, by
+//! segment, host and hour: a segment never changes, so what is kept of it holds for every snapshot that has it, whatever
+//! was appended, merged or removed meanwhile, and hours are read as a whole, so that the range of the next window is among them.
+//! Each window reads what is missing (hosts that are new, segments that are new, the hour that has begun) and the tail, which is
+//! not kept. What speaks against keeping rows instead of sums of them is memory; but rows serve every statement that
+//! reads the same columns, and ranges to the millisecond.
+//!
+//! A scan is kept from its second time on: one whose conditions are others each time would only drive others out.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{SchemaRef, TimestampMillisecondType};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
+use futures::{StreamExt, TryStreamExt};
+use weir_archive::{Segment, Snapshot};
+use weir_filter::{Comparison, Predicate, Test};
+use weir_flow::{Column, Table};
+
+use super::keyed_scan::{HOUR_MS, Host, Hours, KeyedScan, hours_of, rows_within, schema_of};
+use crate::scan::FlowScanExec;
+
+/// Kinds of scans that are known.
+const KINDS_MAX: usize = 1_000;
+/// How often a scan of a kind whose rows were too many is made without keeping them.
+const SCANS_UNKEPT: u32 = 100;
+/// Rows of a batch: smaller pieces are put together.
+const BATCH_ROWS: usize = 8_192;
+
+/// Rows of history that are kept.
+#[derive(Debug)]
+pub(crate) struct KeyRows {
+    octets_max: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    kinds: HashMap<Arc<str>, Kind>,
+    pieces: HashMap<(Arc<str>, PathBuf), Piece>,
+    octets: usize,
+    uses: u64,
+}
+
+/// Scans that differ in their hosts and times only.
+#[derive(Debug, Default)]
+struct Kind {
+    /// Held while rows are read, so that several windows do not read the same.
+    reading: Arc<tokio::sync::Mutex<()>>,
+    is_known: bool,
+    unkept: u32,
+}
+
+/// What is kept of a segment for a kind of scans.
+#[derive(Debug, Default)]
+struct Piece {
+    hosts: HashMap<Host, HostRows>,
+    octets: usize,
+    used: u64,
+}
+
+/// What is kept of a host in a segment.
+#[derive(Debug, Default)]
+struct HostRows {
+    hours: Hours,
+    /// Each in the order of `received`; no two have rows of the same hour.
+    rows: Vec<RecordBatch>,
+}
+
+/// What is to be read of a segment.
+struct Missing {
+    segment: Segment,
+    hosts: Vec<Host>,
+    hours: Hours,
+}
+
+/// A host, and its rows if there are some, in the order of `received`.
+type HostRead = (Host, Option<RecordBatch>);
+
+/// What was read of a segment.
+struct Read {
+    path: PathBuf,
+    hosts: Vec<HostRead>,
+    hours: Hours,
+    octets: usize,
+}
+
+impl KeyRows {
+    pub(crate) fn new(octets_max: usize) -> Self {
+        Self { octets_max, kept: Mutex::default() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // every step under this lock leaves whole values behind
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A plan that gives the rows of a scan, of those that are kept as far as there are some; `None` when it is better read as if
+    /// nothing were kept.
+    pub(crate) async fn scan(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        asked: &KeyedScan,
+        state: &dyn Session,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let kind: Arc<str> = asked.kind().into();
+        let Some(reading) = self.kept().begin(&kind) else { return Ok(None) };
+        let _reading = reading.lock().await;
+        let segments: Vec<&Segment> =
+            snapshot.segments(Table::Flows).iter().filter(|segment| asked.hours(segment) != 0).collect();
+        let missing = self.kept().missing(&kind, &segments, asked);
+        if !missing.is_empty() && !self.read(snapshot, &kind, missing, asked, state).await? {
+            return Ok(None);
+        }
+        let Some(pieces) = self.kept().rows(&kind, &segments, asked) else { return Ok(None) };
+        let schema = asked.schema();
+        let batches = together(pieces, asked, &schema)?;
+        let partitions = state.config().target_partitions().max(1);
+        let mut shares = vec![Vec::new(); partitions];
+        for (number, batch) in batches.into_iter().enumerate() {
+            shares[number % partitions].push(batch);
+        }
+        let kept = MemTable::try_new(schema, shares)?.scan(state, None, &[], None).await?;
+        if snapshot.tail_frames().is_empty() {
+            return Ok(Some(kept));
+        }
+        let (columns, condition) = (asked.columns.clone(), asked.condition.clone());
+        let tail = FlowScanExec::new(snapshot, Vec::new(), true, condition, columns, 1);
+        Ok(Some(UnionExec::try_new(vec![kept, Arc::new(tail)])?))
+    }
+
+    /// Reads what is missing and keeps it; false when that is too much.
+    async fn read(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        kind: &Arc<str>,
+        missing: Vec<Missing>,
+        asked: &KeyedScan,
+        state: &dyn Session,
+    ) -> Result<bool> {
+        let (cores, task) = (state.config().target_partitions().max(1), state.task_ctx());
+        let octets_max = self.octets_max / 2;
+        let reads = futures::stream::iter(missing).map(|missing| {
+            let (snapshot, task, asked) = (Arc::clone(snapshot), Arc::clone(&task), asked.clone());
+            async move {
+                let read =
+                    SpawnedTask::spawn(async move { read_segment(&snapshot, missing, &asked, task, octets_max).await });
+                read.join().await.map_err(|error| DataFusionError::External(Box::new(error)))?
+            }
+        });
+        let mut reads = std::pin::pin!(reads.buffer_unordered(cores));
+        let mut octets = 0;
+        while let Some(read) = reads.next().await {
+            let read = read?;
+            octets += read.as_ref().map_or(octets_max, |read| read.octets);
+            let Some(read) = read.filter(|_| octets < octets_max) else {
+                self.kept().give_up(kind);
+                return Ok(false);
+            };
+            self.kept().put(kind, read, self.octets_max);
+        }
+        let there: HashSet<PathBuf> = snapshot.segments(Table::Flows).iter().map(Segment::path).collect();
+        self.kept().retain(kind, &there);
+        Ok(true)
+    }
+}
+
+impl Kept {
+    /// What guards the reading of a kind of scans; `None` when its rows are not to be kept this time.
+    fn begin(&mut self, kind: &Arc<str>) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        self.uses += 1;
+        if self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(kind) {
+            self.kinds.retain(|_, kind| kind.is_known);
+            if self.kinds.len() >= KINDS_MAX {
+                self.kinds.clear();
+            }
+        }
+        let known = self.kinds.entry(Arc::clone(kind)).or_default();
+        let is_kept = known.is_known && known.unkept == 0;
+        known.is_known = true;
+        known.unkept = known.unkept.saturating_sub(1);
+        is_kept.then(|| Arc::clone(&known.reading))
+    }
+
+    fn give_up(&mut self, kind: &Arc<str>) {
+        if let Some(known) = self.kinds.get_mut(kind) {
+            known.unkept = SCANS_UNKEPT;
+        }
+    }
+
+    /// What is not kept of what is asked: of each segment the hosts that lack the same hours.
+    fn missing(&mut self, kind: &Arc<str>, segments: &[&Segment], asked: &KeyedScan) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        for &segment in segments {
+            let piece = self.pieces.get(&(Arc::clone(kind), segment.path()));
+            let mut by_hours: HashMap<Hours, Vec<Host>> = HashMap::new();
+            for host in &asked.hosts {
+                let there = piece.and_then(|piece| piece.hosts.get(host)).map_or(0, |rows| rows.hours);
+                let hours = asked.hours(segment) & !there;
+                if hours != 0 {
+                    by_hours.entry(hours).or_default().push(host.clone());
+                }
+            }
+            let of_segment =
+                by_hours.into_iter().map(|(hours, hosts)| Missing { segment: segment.clone(), hosts, hours });
+            missing.extend(of_segment);
+        }
+        missing
+    }
+
+    fn put(&mut self, kind: &Arc<str>, read: Read, octets_max: usize) {
+        let used = self.uses;
+        let key = (Arc::clone(kind), read.path);
+        while self.octets + read.octets > octets_max {
+            let oldest = self.pieces.iter().filter(|(other, _)| **other != key).min_by_key(|(_, piece)| piece.used);
+            let Some(oldest) = oldest.map(|(oldest, _)| oldest.clone()) else { break };
+            self.remove(&oldest);
+        }
+        let piece = self.pieces.entry(key).or_default();
+        piece.used = used;
+        piece.octets += read.octets;
+        self.octets += read.octets;
+        for (host, rows) in read.hosts {
+            let of_host = piece.hosts.entry(host).or_default();
+            of_host.hours |= read.hours;
+            of_host.rows.extend(rows);
+        }
+    }
+
+    fn remove(&mut self, key: &(Arc<str>, PathBuf)) {
+        if let Some(piece) = self.pieces.remove(key) {
+            self.octets -= piece.octets;
+        }
+    }
+
+    /// Forgets segments that are there no more.
+    fn retain(&mut self, kind: &Arc<str>, there: &HashSet<PathBuf>) {
+        let gone: Vec<_> =
+            self.pieces.keys().filter(|(of, path)| of == kind && !there.contains(path)).cloned().collect();
+        for key in &gone {
+            self.remove(key);
+        }
+    }
+
+    /// The rows of what is asked; `None` when some of them were driven out meanwhile.
+    fn rows(&mut self, kind: &Arc<str>, segments: &[&Segment], asked: &KeyedScan) -> Option<Vec<RecordBatch>> {
+        let used = self.uses;
+        let mut found = Vec::new();
+        for &segment in segments {
+            let piece = self.pieces.get_mut(&(Arc::clone(kind), segment.path()))?;
+            piece.used = used;
+            for host in &asked.hosts {
+                let of_host = piece.hosts.get(host)?;
+                if asked.hours(segment) & !of_host.hours != 0 {
+                    return None;
+                }
+                for batch in &of_host.rows {
+                    let received = batch.column(0).as_primitive::<TimestampMillisecondType>();
+                    let ranges = asked.ranges.iter().map(|range| rows_within(received.values(), range));
+                    let parts = ranges.filter(|rows| !rows.is_empty());
+                    found.extend(parts.map(|rows| batch.slice(rows.start, rows.len())));
+                }
+            }
+        }
+        Some(found)
+    }
+}
+
+/// The rows of a segment that are missing, by host; `None` when they have more octets than this.
+async fn read_segment(
+    snapshot: &Arc<Snapshot>,
+    missing: Missing,
+    asked: &KeyedScan,
+    task: Arc<TaskContext>,
+    octets_max: usize,
+) -> Result<Option<Read>> {
+    let Missing { segment, hosts, hours } = missing;
+    let time = |comparison, ms| Predicate::Test(Test::Time { column: Column::Received, comparison, ms });
+    let of_hour = |hour: i64| {
+        let first = segment.day * 24 * HOUR_MS + hour * HOUR_MS;
+        Predicate::and([time(Comparison::GreaterOrEqual, first), time(Comparison::Less, first + HOUR_MS)])
+    };
+    let of_hours =
+        if hours_of(hours).count() == 24 { Predicate::True } else { Predicate::or(hours_of(hours).map(of_hour)) };
+    let condition = Predicate::and([asked.of_hosts(&hosts)?, of_hours, asked.others.clone()]);
+    let path = segment.path();
+    let columns = asked.kept_columns();
+    let schema = schema_of(&columns);
+    let scan = FlowScanExec::new(snapshot, vec![segment], false, condition, columns, 1);
+    let (mut batches, mut octets) = (Vec::new(), 0);
+    let mut rows = scan.execute(0, task)?;
+    while let Some(batch) = rows.try_next().await? {
+        octets += batch.get_array_memory_size();
+        if octets > octets_max {
+            return Ok(None);
+        }
+        batches.push(batch);
+    }
+    let hosts = by_host(&concat_batches(&schema, &batches)?, hosts)?;
+    Ok(Some(Read { path, hosts, hours, octets }))
+}
+
+/// The rows of each host, in the order of `received`.
+fn by_host(rows: &RecordBatch, hosts: Vec<Host>) -> Result<Vec<HostRead>> {
+    let received = rows.column(0).as_primitive::<TimestampMillisecondType>();
+    let addresses = rows.column(1).as_binary::<i32>();
+    let numbers: HashMap<&[u8], u32> = hosts.iter().zip(0..).map(|(host, number)| (&**host, number)).collect();
+    let number = |row: u32| numbers.get(addresses.value(row as usize)).copied();
+    let mut order: Vec<(u32, i64, u32)> =
+        (0..rows.num_rows() as u32).filter_map(|row| Some((number(row)?, received.value(row as usize), row))).collect();
+    order.sort_unstable();
+    let sorted = take_record_batch(rows, &UInt32Array::from_iter_values(order.iter().map(|(_, _, row)| *row)))?;
+    let mut found = Vec::with_capacity(hosts.len());
+    let mut begin = 0;
+    for (host, number) in hosts.into_iter().zip(0..) {
+        let length = order[begin..].partition_point(|(of, _, _)| *of == number);
+        found.push((host, (length > 0).then(|| sorted.slice(begin, length))));
+        begin += length;
+    }
+    Ok(found)
+}
+
+/// Pieces as batches of a scan's columns, the small ones put together.
+fn together(pieces: Vec<RecordBatch>, asked: &KeyedScan, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+    let positions = asked.positions();
+    let kept = schema_of(&asked.kept_columns());
+    let (mut batches, mut small, mut rows) = (Vec::new(), Vec::new(), 0);
+    let mut take = |batch: RecordBatch| -> Result<()> {
+        let projected = batch.project(&positions)?;
+        for begin in (0..projected.num_rows()).step_by(BATCH_ROWS) {
+            batches.push(projected.slice(begin, BATCH_ROWS.min(projected.num_rows() - begin)));
+        }
+        Ok(())
+    };
+    for piece in pieces {
+        if piece.num_rows() >= BATCH_ROWS / 2 {
+            take(piece)?;
+            continue;
+        }
+        rows += piece.num_rows();
+        small.push(piece);
+        if rows >= BATCH_ROWS {
+            take(concat_batches(&kept, &small)?)?;
+            (small, rows) = (Vec::new(), 0);
+        }
+    }
+    if rows > 0 {
+        take(concat_batches(&kept, &small)?)?;
+    }
+    // they have the names of the scan already
+    let named = |batch: RecordBatch| {
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)
+    };
+    Ok(batches.into_iter().map(named).collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,141 @@
+//! Rows of history that are kept by host and hour: answers are those of plain SQL, whatever is kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_archive::Snapshot;
+use weir_flow::{Delivery, Table};
+use weir_sql::standing::{QuerySetup, StandingEngine, StandingOptions, StandingQuery, Window, WindowRows};
+
+use crate::scene::{Flow, NEW_YEAR_MS, Random, batch, lines, plain, time, traffic, writer};
+
+const DAY_MS: i64 = 86_400_000;
+const HOUR_MS: i64 = 3_600_000;
+
+/// A statement over a window of 10 s, and the same in plain SQL.
+const STATEMENTS: [(&str, &str); 3] = [
+    (
+        "WITH live AS (SELECT src_addr, count(*) AS n FROM TUMBLE(flows, received, INTERVAL '10' SECOND) GROUP BY 1), \
+         past AS (SELECT src_addr, dst_port, count(*) AS flows, sum(bytes) AS bytes FROM HISTORY(flows, INTERVAL '2' DAY) \
+         WHERE packets > 3 GROUP BY 1, 2) \
+         SELECT live.src_addr, live.n, past.dst_port, past.flows, past.bytes FROM live LEFT JOIN past ON past.src_addr = live.src_addr",
+        "WITH live AS (SELECT src_addr, count(*) AS n FROM flows WHERE {rows} GROUP BY 1), \
+         past AS (SELECT src_addr, dst_port, count(*) AS flows, sum(bytes) AS bytes FROM flows \
+         WHERE packets > 3 AND received >= {s} - INTERVAL '2' DAY AND received < {s} GROUP BY 1, 2) \
+         SELECT live.src_addr, live.n, past.dst_port, past.flows, past.bytes FROM live LEFT JOIN past ON past.src_addr = live.src_addr",
+    ),
+    (
+        "WITH live AS (SELECT DISTINCT src_addr FROM TUMBLE(flows, received, INTERVAL '10' SECOND)), \
+         past AS (SELECT src_addr, count(*) AS flows, max(start) AS latest FROM SAME_TIME(flows, days => 2) GROUP BY 1) \
+         SELECT live.src_addr, past.flows, past.latest FROM live JOIN past ON past.src_addr = live.src_addr",
+        "WITH live AS (SELECT DISTINCT src_addr FROM flows WHERE {rows}), \
+         past AS (SELECT src_addr, count(*) AS flows, max(start) AS latest FROM flows WHERE \
+         received >= {e} - INTERVAL '1' DAY AND received < {e} - INTERVAL '23' HOUR OR \
+         received >= {e} - INTERVAL '2' DAY AND received < {e} - INTERVAL '47' HOUR GROUP BY 1) \
+         SELECT live.src_addr, past.flows, past.latest FROM live JOIN past ON past.src_addr = live.src_addr",
+    ),
+    (
+        "SELECT DISTINCT dst_addr FROM TUMBLE(flows, received, INTERVAL '10' SECOND) w WHERE NOT EXISTS \
+         (SELECT 1 FROM HISTORY(flows, INTERVAL '90' MINUTE) h WHERE h.dst_addr = w.dst_addr)",
+        "SELECT DISTINCT dst_addr FROM flows w WHERE {rows} AND NOT EXISTS \
+         (SELECT 1 FROM flows h WHERE h.dst_addr = w.dst_addr AND h.received >= {s} - INTERVAL '90' MINUTE AND h.received < {s})",
+    ),
+];
+
+fn expected(folder: &std::path::Path, text: &str, window: Window) -> Vec<String> {
+    let (start, end) = (time(window.start_ms), time(window.end_ms));
+    let rows = format!("received >= {start} AND received < {end}");
+    plain(folder, &text.replace("{rows}", &rows).replace("{s}", &start).replace("{e}", &end))
+}
+
+fn answer(query: &mut StandingQuery, flows: &[Flow], window: Window, folder: &std::path::Path) -> Vec<String> {
+    let within = |flow: &&Flow| (window.start_ms..window.end_ms).contains(&flow.received_ms);
+    let rows: Vec<Flow> = flows.iter().filter(within).cloned().collect();
+    let rows = WindowRows::of(window, vec![batch(&rows).record_batch().clone()]);
+    let snapshot = Arc::new(Snapshot::open(folder).expect("a snapshot"));
+    lines(&query.answer(&[rows], Some(&snapshot), Duration::from_mins(1)).expect("an answer"))
+}
+
+#[test]
+fn kept_rows_of_hosts_are_those_of_history() {
+    for octets in [64 << 20, 200_000] {
+        // with little room everything is driven out again and again
+        let options = StandingOptions { memory_octets_max: octets * 4, ..StandingOptions::default() };
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut flows = Vec::new();
+        let append = |flows: &mut Vec<Flow>, more: Vec<Flow>, is_sealed: bool| {
+            let mut writer = writer(folder.path());
+            for part in more.chunks(700) {
+                writer.append(Delivery::from(batch(part))).expect("appended");
+            }
+            if is_sealed {
+                writer.close().expect("sealed");
+            }
+            flows.extend(more);
+        };
+        for day in 0..3 {
+            let from = NEW_YEAR_MS + day * DAY_MS + 9 * HOUR_MS;
+            append(&mut flows, traffic(day as u64 + 1, 1_500, from, 2 * HOUR_MS), true);
+            append(&mut flows, traffic(day as u64 + 11, 1_500, from + 2 * HOUR_MS, 2 * HOUR_MS), day < 2);
+        }
+        let engine = StandingEngine::new(&options).expect("an engine");
+        for (number, (standing, same)) in STATEMENTS.iter().enumerate() {
+            let mut query = engine.prepare(standing, &QuerySetup::default()).expect("a statement");
+            let mut random = Random::new(number as u64 + 5);
+            for round in 0..14 {
+                if round == 7 {
+                    // an exporter was behind: a segment of a day that is over
+                    let late = traffic(99 + number as u64, 300, NEW_YEAR_MS + DAY_MS + 10 * HOUR_MS, HOUR_MS);
+                    append(&mut flows, late, true);
+                }
+                let start_ms = NEW_YEAR_MS + 2 * DAY_MS + 9 * HOUR_MS + random.below(1_400) as i64 * 10_000;
+                let window = Window { start_ms, end_ms: start_ms + 10_000 };
+                let found = answer(&mut query, &flows, window, folder.path());
+                assert_eq!(found, expected(folder.path(), same, window), "{standing}, round {round}");
+            }
+        }
+    }
+}
+
+/// What is kept is not read again: its files may go.
+#[test]
+fn what_is_kept_is_not_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut flows = traffic(1, 2_000, NEW_YEAR_MS + 9 * HOUR_MS, HOUR_MS);
+    let mut first = writer(folder.path());
+    first.append(Delivery::from(batch(&flows))).expect("appended");
+    first.close().expect("sealed");
+    let today = traffic(2, 500, NEW_YEAR_MS + DAY_MS + 9 * HOUR_MS, HOUR_MS);
+    let mut second = writer(folder.path());
+    second.append(Delivery::from(batch(&today))).expect("appended");
+    flows.extend(today);
+    let (standing, same) = STATEMENTS[1];
+    let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
+    let mut query = engine.prepare(standing, &QuerySetup::default()).expect("a statement");
+    let start_ms = NEW_YEAR_MS + DAY_MS + 10 * HOUR_MS - 600_000;
+    let windows = [0, 10_000].map(|later| Window { start_ms: start_ms + later, end_ms: start_ms + 10_000 + later });
+    let wanted = windows.map(|window| expected(folder.path(), same, window));
+    assert!(wanted.iter().all(|rows| !rows.is_empty()));
+    // the first time a statement is only known then
+    for _ in 0..2 {
+        assert_eq!(answer(&mut query, &flows, windows[0], folder.path()), wanted[0]);
+    }
+    // another statement that reads the same columns in another way shares what is kept
+    let fewer = "SELECT live.src_addr, past.n FROM (SELECT DISTINCT src_addr FROM TUMBLE(flows, received, INTERVAL '10' SECOND)) live JOIN \
+                 (SELECT src_addr, max(start) AS n FROM SAME_TIME(flows, days => 1) GROUP BY 1) past ON past.src_addr = live.src_addr";
+    let mut other = engine.prepare(fewer, &QuerySetup::default()).expect("a statement");
+    let snapshot = Snapshot::open(folder.path()).expect("a snapshot");
+    let file = snapshot.segments(Table::Flows)[0].path();
+    let aside = folder.path().join("aside");
+    let with_same_hosts = |window: Window| {
+        let of = |flow: &Flow| Flow { received_ms: window.start_ms, ..flow.clone() };
+        let hosts = flows.iter().filter(|flow| (windows[0].start_ms..windows[0].end_ms).contains(&flow.received_ms));
+        hosts.map(of).collect::<Vec<_>>()
+    };
+    std::fs::rename(&file, &aside).expect("moved");
+    let again = answer(&mut query, &with_same_hosts(windows[1]), windows[1], folder.path());
+    let shared = answer(&mut other, &with_same_hosts(windows[1]), windows[1], folder.path());
+    std::fs::rename(&aside, &file).expect("moved back");
+    assert!(!again.is_empty());
+    assert_eq!(again.len(), shared.len());
+}
