@@ -4,7 +4,7 @@
 //!
 //! The windows are seconds of the fifth week of an archive that the example `history` wrote; `:history` and `:days` of the
 //! statements are 1, 4, 7 … 28 days. Each statement is asked for N windows of different hours, and then for the next seconds
-//! of these windows, when what was rounded to hours is kept.
+//! of these windows, when what was rounded to hours is kept: of other hosts, and of the hosts of before.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,17 +77,21 @@ fn main() {
             setup.parameters.insert("days".to_owned(), Parameter::Number(days.to_string()));
             let mut query = engine.prepare(&file.options.query, &setup).expect("a statement");
             let hour = |number: u64| WEEK_5_MS + (number as i64 * 17 % 160) * 3_600_000 + 1_234_000;
-            let (mut rows, mut rows_then) = (0, 0);
+            let (mut rows, mut rows_then, mut rows_known) = (0, 0, 0);
             let first =
                 (0..queries).map(|number| ask(&mut query, &snapshot, hour(number), number, &mut rows)).collect();
             let then = (0..queries)
                 .map(|number| ask(&mut query, &snapshot, hour(number) + 1_000, number + 1_000, &mut rows_then))
                 .collect();
+            let known = (0..queries)
+                .map(|number| ask(&mut query, &snapshot, hour(number) + 2_000, number, &mut rows_known))
+                .collect();
             println!(
-                "{} {days:2} days: {}; rows {rows}; next window of the hour: {}",
+                "{} {days:2} days: {}; rows {rows}; next window of the hour: {}; the next with hosts of before: {}",
                 file.name,
                 milliseconds(first),
-                milliseconds(then)
+                milliseconds(then),
+                milliseconds(known)
             );
         }
     }

@@ -16,7 +16,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, Ti
 use arrow::compute::take;
 use arrow::datatypes::{Schema, TimestampMillisecondType};
 use weir_flow::Column;
-use weir_sql::standing::{PaneRows, WindowPane, WindowRows, WindowSpec};
+use weir_sql::standing::{PaneRows, WindowKind, WindowPane, WindowRows, WindowSpec};
 
 use crate::window_clock::WindowClock;
 
@@ -180,6 +180,13 @@ impl Panes {
         let Some(times) = times(rows, self.first.time) else { return };
         let kept = self.projected(rows);
         let received = if self.first.time == Column::Received { None } else { self::times(rows, Column::Received) };
+        if received.is_none()
+            && let Some(mut parts) = numbered_parts(times, &self.first.kind)
+        {
+            self.counts.rows += rows.num_rows() as u64;
+            self.keep_parts(&kept, &mut parts);
+            return;
+        }
         let mut parts: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
         let mut last: Option<(i64, i64)> = None;
         let slide_ms = self.first.kind.slide_ms;
@@ -408,4 +415,31 @@ fn taken(rows: &RecordBatch, numbers: Vec<u32>) -> Result<RecordBatch, arrow::er
     let numbers = UInt32Array::from(numbers);
     let columns = rows.columns().iter().map(|column| take(column, &numbers, None)).collect::<Result<_, _>>()?;
     RecordBatch::try_new_with_options(rows.schema(), columns, &options)
+}
+
+/// Panes among which rows of a batch are divided by number.
+const NUMBERED_PANES_MAX: u64 = 1_024;
+
+/// The rows of each pane, by its end, where all rows have times that are not far apart. A division of 32 bits for each row is
+/// all that it costs.
+fn numbered_parts(times: &TimestampMillisecondArray, kind: &WindowKind) -> Option<BTreeMap<i64, Vec<u32>>> {
+    if times.null_count() > 0 {
+        return None;
+    }
+    let (min, max) = (arrow::compute::min(times)?, arrow::compute::max(times)?);
+    let first_end_ms = kind.first_end_after(min);
+    let begin_ms = first_end_ms - kind.slide_ms;
+    let length_ms = u32::try_from(max.checked_sub(begin_ms)?).ok()?;
+    let slide_ms = u32::try_from(kind.slide_ms).ok()?;
+    let panes = length_ms / slide_ms;
+    if u64::from(panes) >= NUMBERED_PANES_MAX {
+        return None;
+    }
+    let mut parts = vec![Vec::new(); panes as usize + 1];
+    for (row, time_ms) in (0..).zip(times.values()) {
+        let pane = (time_ms - begin_ms) as u32 / slide_ms;
+        parts[pane as usize].push(row);
+    }
+    let of_pane = |(pane, rows): (i64, Vec<u32>)| (first_end_ms + pane * kind.slide_ms, rows);
+    Some((0..).zip(parts).filter(|(_, rows)| !rows.is_empty()).map(of_pane).collect())
 }

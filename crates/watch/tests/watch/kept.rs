@@ -105,7 +105,7 @@ fn what_is_kept_is_not_read_again() {
     let mut first = writer(folder.path());
     first.append(Delivery::from(batch(&flows))).expect("appended");
     first.close().expect("sealed");
-    let today = traffic(2, 500, NEW_YEAR_MS + DAY_MS + 9 * HOUR_MS, HOUR_MS);
+    let today = traffic(2, 5_000, NEW_YEAR_MS + DAY_MS + 9 * HOUR_MS, HOUR_MS);
     let mut second = writer(folder.path());
     second.append(Delivery::from(batch(&today))).expect("appended");
     flows.extend(today);
