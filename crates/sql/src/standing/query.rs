@@ -33,7 +33,7 @@ use super::planner::WindowPlanner;
 use super::session::{SessionInput, SessionRelation};
 use super::slot::{RelationRows, Slot, SlotContent, Window, WindowRows};
 use super::sources::{columns_of, of_provider, windows_of};
-use super::statement::{Bound, StatementContext, bound_of};
+use super::statement::{Bound, StatementContext, bound_of, check_times};
 use super::window_table::WindowTable;
 use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
@@ -575,30 +575,4 @@ impl StandingQuery {
 
 fn time(ms: i64) -> Expr {
     Expr::Literal(ScalarValue::TimestampMillisecond(Some(ms), Some("UTC".into())), None)
-}
-
-/// A statement must not read the clock: the time at which it is asked is not that of its window.
-fn check_times(plan: &LogicalPlan) -> Result<(), EngineError> {
-    let mut found = None;
-    let looked = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expression| {
-            expression.apply(|expression| {
-                if let Expr::ScalarFunction(call) = expression
-                    && ["now", "current_timestamp", "current_date", "current_time", "today"].contains(&call.name())
-                {
-                    found = Some(call.name().to_owned());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    looked.map_err(EngineError::plan)?;
-    match found {
-        Some(name) => Err(EngineError::from(Mistake {
-            message: format!("{name}() is not the time of a window"),
-            place: None,
-            hint: Some("use the column window_end".to_owned()),
-        })),
-        None => Ok(()),
-    }
 }

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::datatypes::Field;
-use datafusion::logical_expr::Expr;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use weir_flow::schema::arrow_type;
 use weir_flow::{Column, ColumnType};
 
@@ -12,6 +13,8 @@ use super::key_rows::KeyRows;
 use super::session::SessionRelation;
 use super::slot::{Slot, Window};
 use super::window_time::WindowSpec;
+use crate::EngineError;
+use crate::mistake::Mistake;
 
 /// Name of the column with the time that a window begins.
 pub(crate) const WINDOW_START: &str = "window_start";
@@ -89,4 +92,30 @@ const BOUND: &str = "$weir_bound_";
 /// The bound that a placeholder stands for.
 pub(crate) fn bound_of(placeholder: &Placeholder) -> Option<usize> {
     placeholder.id.strip_prefix(BOUND)?.parse().ok()
+}
+
+/// A statement must not read the clock: the time at which it is asked is not that of its window.
+pub(super) fn check_times(plan: &LogicalPlan) -> Result<(), EngineError> {
+    let mut found = None;
+    let looked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            expression.apply(|expression| {
+                if let Expr::ScalarFunction(call) = expression
+                    && ["now", "current_timestamp", "current_date", "current_time", "today"].contains(&call.name())
+                {
+                    found = Some(call.name().to_owned());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    looked.map_err(EngineError::plan)?;
+    match found {
+        Some(name) => Err(EngineError::from(Mistake {
+            message: format!("{name}() is not the time of a window"),
+            place: None,
+            hint: Some("use the column window_end".to_owned()),
+        })),
+        None => Ok(()),
+    }
 }
