@@ -82,11 +82,15 @@ pub(crate) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
     for statement in &missing {
         run(session, options, statement).await?;
     }
-    let is_older = version.is_some_and(|version| version < LAYOUT_VERSION);
+    let has = |table: &str| found.iter().any(|(other, _)| other == table);
+    // tables without a version were left by the first start of layout 1, or by that of this one
+    let is_older = version.map_or(has("flows") && !has("bucket_times"), |version| version < LAYOUT_VERSION);
+    // the first writer of flows makes the new layout of theirs
+    let leaves_older = is_older && options.model == Model::Packets && has("flows");
     if is_older && options.model == Model::Flows {
         widen_times(session, options).await?;
     }
-    if !missing.is_empty() || is_older {
+    if (!missing.is_empty() || is_older) && !leaves_older {
         let version = LAYOUT_VERSION;
         let insert = format!("INSERT INTO {keyspace}.weir_layout (part, version) VALUES ('tables', {version})");
         run(session, options, &insert).await?;

@@ -169,12 +169,18 @@ impl StateFiles {
     fn set_aside(&self) -> io::Result<()> {
         let new = self.folder.join(format!("{}.link", self.name));
         let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        match File::open(self.path()) {
+            Err(error) if is_missing(&error) => return Ok(()),
+            Err(error) => return Err(error),
+            // what a loss of power has emptied must not take the place of what it left
+            Ok(file) if file.metadata()?.len() == 0 => return Ok(()),
+            // a process that was killed may not have synced it
+            Ok(file) => file.sync_all()?,
+        }
         // what a crash has left in between
         std::fs::remove_file(&new).or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })?;
-        match std::fs::hard_link(self.path(), &new) {
-            Err(error) if is_missing(&error) => Ok(()),
-            linked => linked.and_then(|()| std::fs::rename(&new, self.durable_path())),
-        }
+        std::fs::hard_link(self.path(), &new)?;
+        std::fs::rename(&new, self.durable_path())
     }
 
     /// Replaces how far it is.
@@ -217,7 +223,7 @@ fn read(path: &Path) -> Result<Option<String>, StateError> {
 /// Replaces a file. When it is to be durable, a crash of the machine cannot bring the old one back after this.
 fn write(path: &Path, lines: &str, durable: bool) -> Result<(), StateError> {
     let body = format!("{HEADING}\n{lines}");
-    let new = path.with_extension("new");
+    let new = path.with_file_name(format!("{}.new", path.file_name().unwrap_or_default().display()));
     let replace = || {
         let mut file = File::create(&new)?;
         writeln!(file, "{body}{}", checksum(&body))?;

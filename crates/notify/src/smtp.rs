@@ -16,7 +16,7 @@ use openssl::ssl::{SslConnector, SslMethod};
 use crate::target::SEND_MAX;
 
 /// Lines of a reply, and octets of one of them, at most.
-const REPLY_MAX: (usize, u64) = (100, 4_096);
+const REPLY_MAX: (usize, usize) = (100, 4_096);
 /// How long a server may take to answer a command, and to take a message (RFC 5321 section 4.5.3.2).
 const ANSWER_MAX: Duration = Duration::from_mins(5);
 const TAKING_MAX: Duration = Duration::from_mins(10);
@@ -201,18 +201,26 @@ impl SmtpSession {
     /// A line of the server, with its end, of an answer that began to be waited for and may take so long.
     fn line(&mut self, began: Instant, answer_max: Duration) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
-        loop {
-            let octets_max = REPLY_MAX.1.saturating_sub(line.len() as u64);
-            match self.stream.by_ref().take(octets_max).read_until(b'\n', &mut line) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    let is_ending = self.is_ending.load(Ordering::Relaxed);
-                    if began.elapsed() >= if is_ending { ENDING_MAX } else { answer_max } {
-                        return Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long to answer"));
-                    }
+        while line.last() != Some(&b'\n') && line.len() < REPLY_MAX.1 {
+            // also when it sends an octet now and then
+            let is_ending = self.is_ending.load(Ordering::Relaxed);
+            if began.elapsed() >= if is_ending { ENDING_MAX } else { answer_max } {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long to answer"));
+            }
+            match self.stream.fill_buf() {
+                Ok([]) => break,
+                Ok(octets) => {
+                    let end = octets.iter().position(|octet| *octet == b'\n').map_or(octets.len(), |at| at + 1);
+                    let end = end.min(REPLY_MAX.1 - line.len());
+                    line.extend_from_slice(octets.get(..end).unwrap_or_default());
+                    self.stream.consume(end);
                 }
-                read => return read.map(|_| line),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
+        Ok(line)
     }
 
     /// The texts of the lines of a reply with the expected number.

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long another writer may hold the file.
-const LOCKED_MAX: Duration = Duration::from_secs(2);
+/// How long another writer may hold the file, or the reader of a pipe take nothing.
+const WAITED_MAX: Duration = Duration::from_secs(2);
+/// How often it is looked whether it still does.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Appends whole lines, which are on disk afterwards, to a file that is made if it is not there.
 ///
@@ -23,7 +25,7 @@ pub fn append_lines(path: &Path, lines: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         // up to 4,096 octets are written to a pipe at once or not at all (pipe(7))
-        return lines.split_inclusive(|octet| *octet == b'\n').try_for_each(|line| file.write_all(line));
+        return lines.split_inclusive(|octet| *octet == b'\n').try_for_each(|line| write_slowly(&file, line));
     }
     lock(&file)?;
     let length = file.metadata()?.len();
@@ -35,11 +37,36 @@ pub fn append_lines(path: &Path, lines: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Writes to a pipe, as long as its reader takes something now and then.
+fn write_slowly(mut file: &File, mut octets: &[u8]) -> io::Result<()> {
+    let mut began = Instant::now();
+    while !octets.is_empty() {
+        match file.write(octets) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                octets = octets.get(written..).unwrap_or_default();
+                began = Instant::now();
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && began.elapsed() < WAITED_MAX => {
+                sleep(LOOK_EVERY);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Ends the line that a crash has cut off, if there is one.
 fn begin_line(mut file: &File, path: &Path, length: u64) -> io::Result<()> {
     let Some(last_at) = length.checked_sub(1) else { return Ok(()) };
     let mut last = [0];
-    File::open(path)?.read_exact_at(&mut last, last_at)?;
+    match File::open(path) {
+        Ok(reader) => reader.read_exact_at(&mut last, last_at)?,
+        // who may append only cannot look
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        Err(error) => return Err(error),
+    }
     if last == [b'\n'] { Ok(()) } else { file.write_all(b"\n") }
 }
 
@@ -48,11 +75,13 @@ fn lock(file: &File) -> io::Result<()> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
+            // a file system without locks
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if began.elapsed() > LOCKED_MAX => {
+            Err(TryLockError::WouldBlock) if began.elapsed() > WAITED_MAX => {
                 return Err(io::Error::new(io::ErrorKind::WouldBlock, "another process holds it"));
             }
-            Err(TryLockError::WouldBlock) => sleep(Duration::from_millis(5)),
+            Err(TryLockError::WouldBlock) => sleep(LOOK_EVERY),
         }
     }
 }
@@ -104,6 +133,20 @@ mod tests {
         let mut octets = [0; 8];
         assert_eq!(io::Read::read(&mut &reader, &mut octets).expect("read"), 4);
         assert_eq!(&octets[..4], b"a\nb\n");
+        // more than a pipe holds, to one who reads slowly
+        let reading = std::thread::spawn(move || {
+            let (mut found, mut octets) = (Vec::new(), [0; 4096]);
+            while found.len() < 300_000 {
+                match io::Read::read(&mut &reader, &mut octets) {
+                    Ok(read) => found.extend_from_slice(&octets[..read]),
+                    Err(_) => sleep(Duration::from_millis(20)),
+                }
+            }
+            found
+        });
+        let lines = [[b'x'; 2_999].as_slice(), b"\n"].concat().repeat(100);
+        append_lines(&pipe, &lines).expect("taken");
+        assert!(reading.join().expect("read") == lines);
     }
 
     #[test]

@@ -428,7 +428,8 @@ fn numbered_parts(times: &TimestampMillisecondArray, kind: &WindowKind) -> Optio
     }
     let (min, max) = (arrow::compute::min(times)?, arrow::compute::max(times)?);
     let first_end_ms = kind.first_end_after(min);
-    let begin_ms = first_end_ms - kind.slide_ms;
+    let begin_ms = first_end_ms.checked_sub(kind.slide_ms).filter(|begin_ms| *begin_ms <= min)?;
+    max.checked_add(kind.slide_ms)?;
     let length_ms = u32::try_from(max.checked_sub(begin_ms)?).ok()?;
     let slide_ms = u32::try_from(kind.slide_ms).ok()?;
     let panes = length_ms / slide_ms;

@@ -57,6 +57,13 @@ fn what_was_durable_is_there_after_a_crash_of_the_machine() {
     std::fs::write(&path, "").expect("emptied");
     let lines = files.lines().expect("the durable ones").expect("lines");
     assert_eq!(value(&lines, "through_secs"), Some(2));
+    // and again, after a step that was not durable, of a process that began anew
+    drop(files);
+    let files = StateFiles::open(dir.path(), "series").expect("files");
+    files.keep_lines("through_secs 3\n", false).expect("kept");
+    std::fs::write(&path, "").expect("emptied");
+    let lines = files.lines().expect("the durable ones").expect("lines");
+    assert_eq!(value(&lines, "through_secs"), Some(2));
     // whoever removes it wants to begin anew
     std::fs::remove_file(&path).expect("removed");
     assert_eq!(files.lines().expect("nothing"), None);

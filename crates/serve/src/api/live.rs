@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,8 +15,13 @@ use crate::access::Asker;
 use crate::body::with_type;
 use crate::live::LiveSample;
 use crate::metrics;
+use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
 use crate::service::Service;
+
+/// How often it is logged at most why the service is not ready, and when it was last.
+const TOLD_EVERY_S: i64 = 60;
+static TOLD_S: AtomicI64 = AtomicI64::new(0);
 
 /// Sends the rates of each second as server-sent events, each a `LiveSample` of JSON.
 #[utoipa::path(
@@ -87,8 +93,12 @@ pub(crate) async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, S
             }
         }
         Ok(Err(error)) => {
-            // anybody may ask this, and paths are not for anybody
-            tracing::warn!("not ready: {}", crate::problem::with_causes(&error));
+            // anybody may ask this, as often as they like, and paths are not for anybody
+            let now_s = now_ms() / 1_000;
+            if now_s - TOLD_S.load(Ordering::Relaxed) >= TOLD_EVERY_S {
+                TOLD_S.store(now_s, Ordering::Relaxed);
+                tracing::warn!("not ready: {}", crate::problem::with_causes(&error));
+            }
             not_ready("the archive cannot be read, and the log says why".to_owned())
         }
         Err(_) => not_ready("the archive cannot be read".to_owned()),

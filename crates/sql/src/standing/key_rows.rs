@@ -10,7 +10,9 @@
 //! A scan is kept from its second time on: one whose conditions are others each time would only drive others out.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{AsArray, RecordBatch, UInt32Array};
@@ -29,15 +31,21 @@ use weir_archive::{Segment, Snapshot};
 use weir_filter::{Comparison, Predicate, Test};
 use weir_flow::{Column, Table};
 
-use super::keyed_scan::{HOUR_MS, Host, Hours, KeyedScan, hours_of, rows_within, schema_of};
+use super::keyed_scan::{HOUR_MS, Host, Hours, KeyedScan, ScanKind, Wanted, hours_of, rows_within, schema_of};
 use crate::scan::FlowScanExec;
 
-/// Kinds of scans that are known.
-const KINDS_MAX: usize = 1_000;
+/// Kinds of scans that are kept, and scans that were seen once.
+const KINDS_MAX: usize = 100;
+const SEEN_MAX: usize = 10_000;
 /// How often a scan of a kind whose rows were too many is made without keeping them.
 const SCANS_UNKEPT: u32 = 100;
+/// Hosts of a scan times its segments: with more of them, looking for what is kept takes longer than reading.
+const LOOKS_MAX: usize = 1_000_000;
 /// Rows of a batch: smaller pieces are put together.
 const BATCH_ROWS: usize = 8_192;
+/// Octets that a host takes in a segment besides its rows, and a piece of rows besides what is in it, for each column.
+const HOST_OCTETS: usize = size_of::<(Host, HostRows)>() + 48;
+const COLUMN_OCTETS: usize = 144;
 
 /// Rows of history that are kept.
 #[derive(Debug)]
@@ -48,19 +56,25 @@ pub(crate) struct KeyRows {
 
 #[derive(Debug, Default)]
 struct Kept {
-    kinds: HashMap<Arc<str>, Kind>,
-    pieces: HashMap<(Arc<str>, PathBuf), Piece>,
+    /// Hashes of scans that were made once. Two that are equal by chance are kept from their first time on.
+    seen: HashSet<u64>,
+    kinds: HashMap<ScanKind, Kind>,
+    /// The number of the next kind; none has one that another had.
+    next: u64,
+    /// By the number of their kind, and their segment.
+    pieces: HashMap<(u64, PathBuf), Piece>,
     octets: usize,
     uses: u64,
 }
 
-/// Scans that differ in their hosts and times only.
-#[derive(Debug, Default)]
+/// What is known of scans that differ in their hosts and times only.
+#[derive(Debug)]
 struct Kind {
+    number: u64,
     /// Held while rows are read, so that several windows do not read the same.
     reading: Arc<tokio::sync::Mutex<()>>,
-    is_known: bool,
     unkept: u32,
+    used: u64,
 }
 
 /// What is kept of a segment for a kind of scans.
@@ -97,6 +111,19 @@ struct Read {
     octets: usize,
 }
 
+/// What all that is read for a scan may take together.
+struct Room {
+    taken: AtomicUsize,
+    octets_max: usize,
+}
+
+impl Room {
+    /// Whether there is room for so much more.
+    fn take(&self, octets: usize) -> bool {
+        self.taken.fetch_add(octets, Ordering::Relaxed).saturating_add(octets) <= self.octets_max
+    }
+}
+
 impl KeyRows {
     pub(crate) fn new(octets_max: usize) -> Self {
         Self { octets_max, kept: Mutex::default() }
@@ -115,18 +142,27 @@ impl KeyRows {
         asked: &KeyedScan,
         state: &dyn Session,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let kind: Arc<str> = asked.kind().into();
-        let Some(reading) = self.kept().begin(&kind) else { return Ok(None) };
-        let _reading = reading.lock().await;
-        let segments: Vec<&Segment> =
-            snapshot.segments(Table::Flows).iter().filter(|segment| asked.hours(segment) != 0).collect();
-        let missing = self.kept().missing(&kind, &segments, asked);
-        if !missing.is_empty() && !self.read(snapshot, &kind, missing, asked, state).await? {
+        let wanted: Vec<Wanted<'_>> =
+            snapshot.segments(Table::Flows).iter().filter_map(|segment| asked.of_segment(segment)).collect();
+        if wanted.len().saturating_mul(asked.hosts.len()) > LOOKS_MAX {
             return Ok(None);
         }
-        let Some(pieces) = self.kept().rows(&kind, &segments, asked) else { return Ok(None) };
+        let kind = asked.kind();
+        let Some((number, reading)) = self.kept().begin(&kind) else { return Ok(None) };
+        let _reading = reading.lock().await;
+        let missing = self.kept().missing(number, &wanted, asked);
+        if !missing.is_empty() && !self.read(snapshot, number, missing, asked, state).await? {
+            self.kept().give_up(&kind);
+            return Ok(None);
+        }
+        let found = self.kept().rows(number, &wanted, asked);
+        let Some(found) = found else {
+            // there is no room for all of it
+            self.kept().give_up(&kind);
+            return Ok(None);
+        };
         let schema = asked.schema();
-        let batches = together(pieces, asked, &schema)?;
+        let batches = together(within(&wanted, found), asked, &schema)?;
         let partitions = state.config().target_partitions().max(1);
         let mut shares = vec![Vec::new(); partitions];
         for (number, batch) in batches.into_iter().enumerate() {
@@ -145,84 +181,102 @@ impl KeyRows {
     async fn read(
         &self,
         snapshot: &Arc<Snapshot>,
-        kind: &Arc<str>,
+        number: u64,
         missing: Vec<Missing>,
         asked: &KeyedScan,
         state: &dyn Session,
     ) -> Result<bool> {
         let (cores, task) = (state.config().target_partitions().max(1), state.task_ctx());
-        let octets_max = self.octets_max / 2;
+        let room = Arc::new(Room { taken: AtomicUsize::new(0), octets_max: self.octets_max / 2 });
+        if !room.take(missing.iter().map(|missing| missing.hosts.len() * HOST_OCTETS).sum()) {
+            return Ok(false);
+        }
+        let asked = Arc::new(asked.clone());
         let reads = futures::stream::iter(missing).map(|missing| {
-            let (snapshot, task, asked) = (Arc::clone(snapshot), Arc::clone(&task), asked.clone());
+            let (snapshot, task) = (Arc::clone(snapshot), Arc::clone(&task));
+            let (asked, room) = (Arc::clone(&asked), Arc::clone(&room));
             async move {
                 let read =
-                    SpawnedTask::spawn(async move { read_segment(&snapshot, missing, &asked, task, octets_max).await });
+                    SpawnedTask::spawn(async move { read_segment(&snapshot, missing, &asked, task, &room).await });
                 read.join().await.map_err(|error| DataFusionError::External(Box::new(error)))?
             }
         });
         let mut reads = std::pin::pin!(reads.buffer_unordered(cores));
-        let mut octets = 0;
         while let Some(read) = reads.next().await {
-            let read = read?;
-            octets += read.as_ref().map_or(octets_max, |read| read.octets);
-            let Some(read) = read.filter(|_| octets < octets_max) else {
-                self.kept().give_up(kind);
-                return Ok(false);
-            };
-            self.kept().put(kind, read, self.octets_max);
+            let Some(read) = read? else { return Ok(false) };
+            self.kept().put(number, read, self.octets_max);
         }
         let there: HashSet<PathBuf> = snapshot.segments(Table::Flows).iter().map(Segment::path).collect();
-        self.kept().retain(kind, &there);
+        self.kept().retain(|(of, path)| *of != number || there.contains(path));
         Ok(true)
     }
 }
 
 impl Kept {
-    /// What guards the reading of a kind of scans; `None` when its rows are not to be kept this time.
-    fn begin(&mut self, kind: &Arc<str>) -> Option<Arc<tokio::sync::Mutex<()>>> {
+    /// The number of a kind of scans, and what guards its reading; `None` when its rows are not to be kept this time.
+    fn begin(&mut self, kind: &ScanKind) -> Option<(u64, Arc<tokio::sync::Mutex<()>>)> {
         self.uses += 1;
-        if self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(kind) {
-            self.kinds.retain(|_, kind| kind.is_known);
-            if self.kinds.len() >= KINDS_MAX {
-                self.kinds.clear();
-            }
+        if let Some(known) = self.kinds.get_mut(kind) {
+            known.used = self.uses;
+            let is_kept = known.unkept == 0;
+            known.unkept = known.unkept.saturating_sub(1);
+            return is_kept.then(|| (known.number, Arc::clone(&known.reading)));
         }
-        let known = self.kinds.entry(Arc::clone(kind)).or_default();
-        let is_kept = known.is_known && known.unkept == 0;
-        known.is_known = true;
-        known.unkept = known.unkept.saturating_sub(1);
-        is_kept.then(|| Arc::clone(&known.reading))
+        if self.seen.len() >= SEEN_MAX {
+            self.seen.clear();
+        }
+        if self.seen.insert(BuildHasherDefault::<DefaultHasher>::default().hash_one(kind)) {
+            return None;
+        }
+        while self.kinds.len() >= KINDS_MAX {
+            let idle = self.kinds.iter().filter(|(_, known)| Arc::strong_count(&known.reading) == 1);
+            let oldest = idle.min_by_key(|(_, known)| known.used).map(|(kind, _)| kind.clone())?;
+            let gone = self.kinds.remove(&oldest)?.number;
+            self.retain(|(of, _)| *of != gone);
+        }
+        self.next += 1;
+        let known = Kind { number: self.next, reading: Arc::default(), unkept: 0, used: self.uses };
+        let begun = (known.number, Arc::clone(&known.reading));
+        self.kinds.insert(kind.clone(), known);
+        Some(begun)
     }
 
-    fn give_up(&mut self, kind: &Arc<str>) {
+    fn give_up(&mut self, kind: &ScanKind) {
         if let Some(known) = self.kinds.get_mut(kind) {
             known.unkept = SCANS_UNKEPT;
+            let gone = known.number;
+            self.retain(|(of, _)| *of != gone);
         }
     }
 
     /// What is not kept of what is asked: of each segment the hosts that lack the same hours.
-    fn missing(&mut self, kind: &Arc<str>, segments: &[&Segment], asked: &KeyedScan) -> Vec<Missing> {
+    fn missing(&mut self, number: u64, wanted: &[Wanted<'_>], asked: &KeyedScan) -> Vec<Missing> {
         let mut missing = Vec::new();
-        for &segment in segments {
-            let piece = self.pieces.get(&(Arc::clone(kind), segment.path()));
+        for Wanted { segment, path, hours, .. } in wanted {
+            let piece = self.pieces.get_mut(&(number, path.clone()));
+            let piece = piece.map(|piece| {
+                // what is used now is not driven out by what is read now
+                piece.used = self.uses;
+                &*piece
+            });
             let mut by_hours: HashMap<Hours, Vec<Host>> = HashMap::new();
             for host in &asked.hosts {
                 let there = piece.and_then(|piece| piece.hosts.get(host)).map_or(0, |rows| rows.hours);
-                let hours = asked.hours(segment) & !there;
-                if hours != 0 {
-                    by_hours.entry(hours).or_default().push(host.clone());
+                let lacking = hours & !there;
+                if lacking != 0 {
+                    by_hours.entry(lacking).or_default().push(host.clone());
                 }
             }
             let of_segment =
-                by_hours.into_iter().map(|(hours, hosts)| Missing { segment: segment.clone(), hosts, hours });
+                by_hours.into_iter().map(|(hours, hosts)| Missing { segment: (*segment).clone(), hosts, hours });
             missing.extend(of_segment);
         }
         missing
     }
 
-    fn put(&mut self, kind: &Arc<str>, read: Read, octets_max: usize) {
+    fn put(&mut self, number: u64, read: Read, octets_max: usize) {
         let used = self.uses;
-        let key = (Arc::clone(kind), read.path);
+        let key = (number, read.path);
         while self.octets + read.octets > octets_max {
             let oldest = self.pieces.iter().filter(|(other, _)| **other != key).min_by_key(|(_, piece)| piece.used);
             let Some(oldest) = oldest.map(|(oldest, _)| oldest.clone()) else { break };
@@ -234,57 +288,63 @@ impl Kept {
         self.octets += read.octets;
         for (host, rows) in read.hosts {
             let of_host = piece.hosts.entry(host).or_default();
-            of_host.hours |= read.hours;
-            of_host.rows.extend(rows);
+            if of_host.hours & read.hours == 0 {
+                of_host.hours |= read.hours;
+                of_host.rows.extend(rows);
+            }
         }
     }
 
-    fn remove(&mut self, key: &(Arc<str>, PathBuf)) {
+    fn remove(&mut self, key: &(u64, PathBuf)) {
         if let Some(piece) = self.pieces.remove(key) {
             self.octets -= piece.octets;
         }
     }
 
-    /// Forgets segments that are there no more.
-    fn retain(&mut self, kind: &Arc<str>, there: &HashSet<PathBuf>) {
-        let gone: Vec<_> =
-            self.pieces.keys().filter(|(of, path)| of == kind && !there.contains(path)).cloned().collect();
+    /// Forgets all others.
+    fn retain(&mut self, is_kept: impl Fn(&(u64, PathBuf)) -> bool) {
+        let gone: Vec<_> = self.pieces.keys().filter(|key| !is_kept(key)).cloned().collect();
         for key in &gone {
             self.remove(key);
         }
     }
 
-    /// The rows of what is asked; `None` when some of them were driven out meanwhile.
-    fn rows(&mut self, kind: &Arc<str>, segments: &[&Segment], asked: &KeyedScan) -> Option<Vec<RecordBatch>> {
-        let used = self.uses;
+    /// What is kept of what is asked, with its place among what is wanted; `None` when some of it was driven out meanwhile.
+    fn rows(&mut self, number: u64, wanted: &[Wanted<'_>], asked: &KeyedScan) -> Option<Vec<(usize, RecordBatch)>> {
         let mut found = Vec::new();
-        for &segment in segments {
-            let piece = self.pieces.get_mut(&(Arc::clone(kind), segment.path()))?;
-            piece.used = used;
+        for (place, Wanted { path, hours, .. }) in wanted.iter().enumerate() {
+            let piece = self.pieces.get_mut(&(number, path.clone()))?;
+            piece.used = self.uses;
             for host in &asked.hosts {
                 let of_host = piece.hosts.get(host)?;
-                if asked.hours(segment) & !of_host.hours != 0 {
+                if hours & !of_host.hours != 0 {
                     return None;
                 }
-                for batch in &of_host.rows {
-                    let received = batch.column(0).as_primitive::<TimestampMillisecondType>();
-                    let ranges = asked.ranges.iter().map(|range| rows_within(received.values(), range));
-                    let parts = ranges.filter(|rows| !rows.is_empty());
-                    found.extend(parts.map(|rows| batch.slice(rows.start, rows.len())));
-                }
+                found.extend(of_host.rows.iter().map(|rows| (place, rows.clone())));
             }
         }
         Some(found)
     }
 }
 
-/// The rows of a segment that are missing, by host; `None` when they have more octets than this.
+/// Rows of hosts that are in the ranges of their segments.
+fn within(wanted: &[Wanted<'_>], found: Vec<(usize, RecordBatch)>) -> Vec<RecordBatch> {
+    let mut parts = Vec::with_capacity(found.len());
+    for (place, batch) in found {
+        let received = batch.column(0).as_primitive::<TimestampMillisecondType>();
+        let ranges = wanted[place].ranges.iter().map(|range| rows_within(received.values(), range));
+        parts.extend(ranges.filter(|rows| !rows.is_empty()).map(|rows| batch.slice(rows.start, rows.len())));
+    }
+    parts
+}
+
+/// The rows of a segment that are missing, by host; `None` when there is no room for them.
 async fn read_segment(
     snapshot: &Arc<Snapshot>,
     missing: Missing,
     asked: &KeyedScan,
     task: Arc<TaskContext>,
-    octets_max: usize,
+    room: &Room,
 ) -> Result<Option<Read>> {
     let Missing { segment, hosts, hours } = missing;
     let time = |comparison, ms| Predicate::Test(Test::Time { column: Column::Received, comparison, ms });
@@ -294,22 +354,30 @@ async fn read_segment(
     };
     let of_hours =
         if hours_of(hours).count() == 24 { Predicate::True } else { Predicate::or(hours_of(hours).map(of_hour)) };
-    let condition = Predicate::and([asked.of_hosts(&hosts)?, of_hours, asked.others.clone()]);
+    let of_hosts = if hosts.len() == asked.hosts.len() { asked.of_all.clone() } else { asked.of_hosts(&hosts)? };
+    let condition = Predicate::and([of_hosts, of_hours, asked.others.clone()]);
     let path = segment.path();
     let columns = asked.kept_columns();
-    let schema = schema_of(&columns);
+    let (schema, piece_octets) = (schema_of(&columns), size_of::<RecordBatch>() + columns.len() * COLUMN_OCTETS);
     let scan = FlowScanExec::new(snapshot, vec![segment], false, condition, columns, 1);
-    let (mut batches, mut octets) = (Vec::new(), 0);
+    let (mut batches, mut octets) = (Vec::new(), hosts.len() * HOST_OCTETS);
     let mut rows = scan.execute(0, task)?;
     while let Some(batch) = rows.try_next().await? {
-        octets += batch.get_array_memory_size();
-        if octets > octets_max {
+        let of_batch = batch.get_array_memory_size();
+        if !room.take(of_batch) {
             return Ok(None);
         }
+        octets += of_batch;
         batches.push(batch);
+        // whoever is not waited for any more ends here
+        tokio::task::yield_now().await;
     }
-    let hosts = by_host(&concat_batches(&schema, &batches)?, hosts)?;
-    Ok(Some(Read { path, hosts, hours, octets }))
+    let rows = concat_batches(&schema, &batches)?;
+    drop(batches);
+    let hosts = by_host(&rows, hosts)?;
+    let of_pieces = hosts.iter().filter(|(_, rows)| rows.is_some()).count() * piece_octets;
+    octets += of_pieces;
+    Ok(room.take(of_pieces).then_some(Read { path, hosts, hours, octets }))
 }
 
 /// The rows of each host, in the order of `received`.

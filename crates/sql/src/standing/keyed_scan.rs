@@ -1,6 +1,8 @@
 //! Scans of history that are narrowed to some hosts, and what tells two of them apart.
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
@@ -44,6 +46,8 @@ pub(crate) struct KeyedScan {
     pub(super) hosts: Vec<Host>,
     /// In order, none overlaps another.
     pub(super) ranges: Vec<Range<i64>>,
+    /// That the host is one of them.
+    pub(super) of_all: Predicate,
     /// What else must hold.
     pub(super) others: Predicate,
     /// All of it.
@@ -72,26 +76,30 @@ impl KeyedScan {
         hosts.sort_unstable();
         hosts.dedup();
         let (first, last) = (ranges.first()?.start, ranges.last()?.end);
-        if first == i64::MIN || last == i64::MAX || (last - first) / HOUR_MS > HOURS_MAX {
+        if first == i64::MIN || last == i64::MAX || last.saturating_sub(first) / HOUR_MS > HOURS_MAX {
             return None;
         }
-        Some(Self { host, hosts, ranges, others: all(others), condition: all(parts), columns })
+        let of_all = of_hosts(host, &hosts).ok()?;
+        Some(Self { host, hosts, ranges, of_all, others: all(others), condition: all(parts), columns })
     }
 
     /// What it has in common with others that differ in hosts and times only.
-    pub(super) fn kind(&self) -> String {
-        let names: Vec<_> = self.kept_columns().iter().map(|column| column.name()).collect();
-        format!("{} {} where {:?}", self.host.name(), names.join(","), self.others)
+    pub(super) fn kind(&self) -> ScanKind {
+        ScanKind { host: self.host, columns: self.kept_columns(), others: self.others.clone() }
     }
 
-    /// The hours of the day of a segment in which it asks something.
-    pub(super) fn hours(&self, segment: &Segment) -> Hours {
+    /// What it asks of a segment, if it asks something.
+    pub(super) fn of_segment<'a>(&self, segment: &'a Segment) -> Option<Wanted<'a>> {
         let begin = segment.day.saturating_mul(24 * HOUR_MS);
+        let end = begin.saturating_add(24 * HOUR_MS);
+        let ranges: Vec<Range<i64>> =
+            self.ranges.iter().filter(|range| range.start < end && begin < range.end).cloned().collect();
         let is_asked = |hour: &i64| {
             let first = begin.saturating_add(hour * HOUR_MS);
-            self.ranges.iter().any(|range| range.start < first.saturating_add(HOUR_MS) && first < range.end)
+            ranges.iter().any(|range| range.start < first.saturating_add(HOUR_MS) && first < range.end)
         };
-        (0..24).filter(is_asked).fold(0, |hours, hour| hours | 1 << hour)
+        let hours = (0..24).filter(is_asked).fold(0, |hours, hour| hours | 1 << hour);
+        (hours != 0).then(|| Wanted { segment, path: segment.path(), hours, ranges })
     }
 
     /// The columns that are kept: the time and the host, and then others of the scan in an order of their own.
@@ -116,10 +124,39 @@ impl KeyedScan {
 
     /// The condition that the host is one of these.
     pub(super) fn of_hosts(&self, hosts: &[Host]) -> Result<Predicate> {
-        let literals = hosts.iter().map(|host| Expr::Literal(ScalarValue::Binary(Some(host.to_vec())), None));
-        let list = ident(self.host.name()).in_list(literals.collect(), false);
-        predicate_of(&list).ok_or_else(|| DataFusionError::Internal(format!("'{list}' is no filter of flows")))
+        of_hosts(self.host, hosts)
     }
+}
+
+/// What scans that are alike have in common. Two are the same when they are equal; the hash may be that of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ScanKind {
+    host: Column,
+    columns: Vec<Column>,
+    others: Predicate,
+}
+
+impl Hash for ScanKind {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // long sets are written in part, so this is not all of it
+        format!("{self:?}").hash(state);
+    }
+}
+
+/// What a scan asks of a segment.
+pub(super) struct Wanted<'a> {
+    pub(super) segment: &'a Segment,
+    pub(super) path: PathBuf,
+    /// The hours of its day.
+    pub(super) hours: Hours,
+    /// The ranges that have some of its day.
+    pub(super) ranges: Vec<Range<i64>>,
+}
+
+fn of_hosts(column: Column, hosts: &[Host]) -> Result<Predicate> {
+    let literals = hosts.iter().map(|host| Expr::Literal(ScalarValue::Binary(Some(host.to_vec())), None));
+    let list = ident(column.name()).in_list(literals.collect(), false);
+    predicate_of(&list).ok_or_else(|| DataFusionError::Internal(format!("'{list}' is no filter of flows")))
 }
 
 /// The hosts of a condition that says that a column is one of them.
@@ -232,6 +269,12 @@ mod tests {
         assert_eq!((scan.kind(), other.hosts.len()), (other.kind(), 2));
         let none = KeyedScan::of(vec![Column::Bytes], &[days.clone(), hosts.clone()]).expect("a scan");
         assert_ne!(scan.kind(), none.kind());
+        // sets that begin with the same are not the same
+        let to = |last: &[u8]| ident("dst_addr").in_list(last.iter().map(|last| host(*last)).collect(), false);
+        let [one, another] = [&[1, 3, 5, 7, 9, 11, 13, 15, 17, 19], &[1, 3, 5, 7, 9, 11, 13, 15, 17, 21]].map(|last| {
+            KeyedScan::of(vec![Column::Bytes], &[days.clone(), hosts.clone(), to(last)]).expect("a scan").kind()
+        });
+        assert_ne!(one, another);
         // without hosts, or without bounds, it is none
         assert!(KeyedScan::of(vec![], &[days, many]).is_none());
         assert!(KeyedScan::of(vec![], &[hosts, ident("received").lt(time(7))]).is_none());

@@ -12,8 +12,8 @@ use crate::scene::{Flow, NEW_YEAR_MS, Random, batch, lines, plain, time, traffic
 const DAY_MS: i64 = 86_400_000;
 const HOUR_MS: i64 = 3_600_000;
 
-/// A statement over a window of 10 s, and the same in plain SQL.
-const STATEMENTS: [(&str, &str); 3] = [
+/// A statement, the same in plain SQL, and how long its windows are.
+const STATEMENTS: [(&str, &str, i64); 4] = [
     (
         "WITH live AS (SELECT src_addr, count(*) AS n FROM TUMBLE(flows, received, INTERVAL '10' SECOND) GROUP BY 1), \
          past AS (SELECT src_addr, dst_port, count(*) AS flows, sum(bytes) AS bytes FROM HISTORY(flows, INTERVAL '2' DAY) \
@@ -23,6 +23,7 @@ const STATEMENTS: [(&str, &str); 3] = [
          past AS (SELECT src_addr, dst_port, count(*) AS flows, sum(bytes) AS bytes FROM flows \
          WHERE packets > 3 AND received >= {s} - INTERVAL '2' DAY AND received < {s} GROUP BY 1, 2) \
          SELECT live.src_addr, live.n, past.dst_port, past.flows, past.bytes FROM live LEFT JOIN past ON past.src_addr = live.src_addr",
+        10_000,
     ),
     (
         "WITH live AS (SELECT DISTINCT src_addr FROM TUMBLE(flows, received, INTERVAL '10' SECOND)), \
@@ -33,12 +34,27 @@ const STATEMENTS: [(&str, &str); 3] = [
          received >= {e} - INTERVAL '1' DAY AND received < {e} - INTERVAL '23' HOUR OR \
          received >= {e} - INTERVAL '2' DAY AND received < {e} - INTERVAL '47' HOUR GROUP BY 1) \
          SELECT live.src_addr, past.flows, past.latest FROM live JOIN past ON past.src_addr = live.src_addr",
+        10_000,
     ),
     (
         "SELECT DISTINCT dst_addr FROM TUMBLE(flows, received, INTERVAL '10' SECOND) w WHERE NOT EXISTS \
          (SELECT 1 FROM HISTORY(flows, INTERVAL '90' MINUTE) h WHERE h.dst_addr = w.dst_addr)",
         "SELECT DISTINCT dst_addr FROM flows w WHERE {rows} AND NOT EXISTS \
          (SELECT 1 FROM flows h WHERE h.dst_addr = w.dst_addr AND h.received >= {s} - INTERVAL '90' MINUTE AND h.received < {s})",
+        10_000,
+    ),
+    // more than eight addresses of the other side, most of them the same each time
+    (
+        "WITH live AS (SELECT DISTINCT src_addr, dst_addr FROM TUMBLE(flows, received, INTERVAL '10' MINUTE)), \
+         past AS (SELECT src_addr, dst_addr, count(*) AS flows FROM HISTORY(flows, INTERVAL '2' DAY) GROUP BY 1, 2) \
+         SELECT live.src_addr, live.dst_addr, past.flows FROM live LEFT JOIN past \
+         ON past.src_addr = live.src_addr AND past.dst_addr = live.dst_addr",
+        "WITH live AS (SELECT DISTINCT src_addr, dst_addr FROM flows WHERE {rows}), \
+         past AS (SELECT src_addr, dst_addr, count(*) AS flows FROM flows \
+         WHERE received >= {s} - INTERVAL '2' DAY AND received < {s} GROUP BY 1, 2) \
+         SELECT live.src_addr, live.dst_addr, past.flows FROM live LEFT JOIN past \
+         ON past.src_addr = live.src_addr AND past.dst_addr = live.dst_addr",
+        600_000,
     ),
 ];
 
@@ -79,7 +95,7 @@ fn kept_rows_of_hosts_are_those_of_history() {
             append(&mut flows, traffic(day as u64 + 11, 1_500, from + 2 * HOUR_MS, 2 * HOUR_MS), day < 2);
         }
         let engine = StandingEngine::new(&options).expect("an engine");
-        for (number, (standing, same)) in STATEMENTS.iter().enumerate() {
+        for (number, (standing, same, size_ms)) in STATEMENTS.iter().enumerate() {
             let mut query = engine.prepare(standing, &QuerySetup::default()).expect("a statement");
             let mut random = Random::new(number as u64 + 5);
             for round in 0..14 {
@@ -88,8 +104,9 @@ fn kept_rows_of_hosts_are_those_of_history() {
                     let late = traffic(99 + number as u64, 300, NEW_YEAR_MS + DAY_MS + 10 * HOUR_MS, HOUR_MS);
                     append(&mut flows, late, true);
                 }
-                let start_ms = NEW_YEAR_MS + 2 * DAY_MS + 9 * HOUR_MS + random.below(1_400) as i64 * 10_000;
-                let window = Window { start_ms, end_ms: start_ms + 10_000 };
+                let start_ms =
+                    NEW_YEAR_MS + 2 * DAY_MS + 9 * HOUR_MS + random.below(14_000_000) as i64 / size_ms * size_ms;
+                let window = Window { start_ms, end_ms: start_ms + size_ms };
                 let found = answer(&mut query, &flows, window, folder.path());
                 assert_eq!(found, expected(folder.path(), same, window), "{standing}, round {round}");
             }
@@ -109,7 +126,7 @@ fn what_is_kept_is_not_read_again() {
     let mut second = writer(folder.path());
     second.append(Delivery::from(batch(&today))).expect("appended");
     flows.extend(today);
-    let (standing, same) = STATEMENTS[1];
+    let (standing, same, _) = STATEMENTS[1];
     let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
     let mut query = engine.prepare(standing, &QuerySetup::default()).expect("a statement");
     let start_ms = NEW_YEAR_MS + DAY_MS + 10 * HOUR_MS - 600_000;
