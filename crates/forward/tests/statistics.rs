@@ -182,7 +182,7 @@ fn a_damaged_block_stops_nothing() {
     std::fs::write(damaged, &octets[..octets.len() - 5]).expect("written");
     let mut recorder = Recorder::default();
     let counts = forward(dir.path(), 1, &mut recorder).expect("forwarded");
-    assert!(counts.steps_lost > 0 && counts.steps_waiting == 0, "{counts:?}");
+    assert!(counts.steps_lost > 0, "{counts:?}");
     assert_eq!(counts.steps_forwarded + counts.steps_lost, wanted.len() as u64);
     let gap = wanted.iter().position(|step| !recorder.taken.contains(step)).expect("a gap");
     wanted.drain(gap..gap + counts.steps_lost as usize);
