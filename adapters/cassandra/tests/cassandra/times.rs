@@ -138,6 +138,12 @@ fn partitions_of_a_version_before_may_have_any_flow() {
     ] {
         administer(&options, &change);
     }
+    // a writer of packets that comes first must not take the older layout for the newer one
+    let other = tempfile::tempdir().expect("a folder");
+    write(other.path(), [flows(1)]);
+    let mut packets = crate::cluster::options(&cluster, "model=packets");
+    packets.to = options.to.clone();
+    forward(other.path(), &packets).expect("forwarded");
     write(dir.path(), [flows(50)]);
     forward(dir.path(), &options).expect("forwarded");
     let until = TimeBound { is_end: false, is_upper: true, time_ms: BEGIN_MS + MINUTE_MS, or_received: false };

@@ -1,8 +1,9 @@
 //! Mail, to a server that speaks SMTP as far as it is needed.
 
 use std::io::{BufRead, BufReader, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openssl::base64::decode_block;
 use weir_secure::TlsServer;
@@ -222,6 +223,29 @@ fn a_slow_server_gets_a_message_once() {
         drop(server);
         assert_eq!((scene.counts().reports_sent, sessions(&kept).len()), (1, 1), "{:?}", scene.notices());
     }
+}
+
+/// A server that sends an octet now and then, and never ends a line.
+#[test]
+fn a_server_that_drips_octets_holds_up_no_end() {
+    let server = Server::start(0, None, |mut stream| {
+        while stream.write_all(b"2").and_then(|()| stream.flush()).is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let mut scene = Scene::new(&action("plain", &server, std::path::Path::new(""), "digest = '0s'"));
+    scene.append([report(1, "warning")]);
+    let is_ending = Arc::<AtomicBool>::default();
+    let sending = scene.start(&is_ending);
+    std::thread::sleep(Duration::from_millis(500));
+    is_ending.store(true, Ordering::Relaxed);
+    let until = Instant::now() + Duration::from_mins(1);
+    while !sending.is_finished() {
+        assert!(Instant::now() < until, "it waits for the end of the line");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    sending.join().expect("no panic");
+    assert_eq!(scene.counts().reports_sent, 0);
 }
 
 /// It may have been taken, so it counts.

@@ -8,7 +8,9 @@ mod syslog;
 mod webhook;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -97,6 +99,11 @@ impl Scene {
         self.scope = Scope::All;
         self.restart();
         self
+    }
+
+    /// Sends in a thread, by the clock of the machine.
+    pub(crate) fn start(&mut self, is_ending: &Arc<AtomicBool>) -> JoinHandle<()> {
+        self.notifier.take().expect("a notifier").start(is_ending).expect("a thread")
     }
 
     /// One turn; how long it may take until the next.

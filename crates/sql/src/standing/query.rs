@@ -49,7 +49,8 @@ const STACK_OCTETS: usize = 8 << 20;
 /// Limits of standing questions.
 #[derive(Debug, Clone)]
 pub struct StandingOptions {
-    /// Memory that all questions may use together, in octets. Rows of windows do not count.
+    /// Memory that all questions may use together, in octets. Rows of windows do not count, nor does what is kept of history,
+    /// which may be half as much.
     pub memory_octets_max: usize,
     /// Folder for what does not fit; the system's folder of temporary files by default.
     pub spill_folder: Option<PathBuf>,
