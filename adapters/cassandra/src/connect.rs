@@ -100,6 +100,47 @@ pub(crate) fn is_of_row(error: &ExecutionError) -> bool {
     }
 }
 
+/// The tables that all nodes knew before one of them was asked for something. A node that has not heard of a table yet, which
+/// another writer makes at the same time, refuses what it will take.
+pub(crate) struct Agreement(Option<u128>);
+
+impl Agreement {
+    /// Waits until all nodes that can be reached know the same tables; not for ever, since one of them may be away for long.
+    pub(crate) async fn wait(session: &Session) -> Self {
+        Self(session.await_schema_agreement().await.ok().map(|version| version.as_u128()))
+    }
+
+    /// What came of what was asked: a refusal is final when they know the same tables now as before, and passes otherwise.
+    pub(crate) async fn judge<T>(
+        self,
+        made: Result<T, CassandraError>,
+        session: &Session,
+        options: &CassandraOptions,
+    ) -> Result<T, CassandraError> {
+        match made {
+            Err(refusal) if !refusal.may_pass() => {
+                let now = session.check_schema_agreement().await.ok().flatten().map(|version| version.as_u128());
+                let is_same = now.is_some() && now == self.0;
+                Err(if is_same { refusal } else { still_learning(options, &refusal.to_string()) })
+            }
+            made => made,
+        }
+    }
+}
+
+/// Fails when nodes know different tables at the moment, so that what one of them refuses says nothing.
+pub(crate) async fn check_agreed(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+    match session.check_schema_agreement().await {
+        Ok(Some(_)) => Ok(()),
+        _ => Err(still_learning(options, "flows are refused")),
+    }
+}
+
+fn still_learning(options: &CassandraOptions, message: &str) -> CassandraError {
+    let message = format!("nodes do not agree on the tables that there are: {message}");
+    CassandraError::Unavailable { hosts: options.to.hosts_text(), message }
+}
+
 fn user(options: &CassandraOptions) -> Result<Option<(String, String)>, CassandraError> {
     let Some(path) = &options.connection.user_file else { return Ok(options.to.user.clone()) };
     let wrong = |message: String| CassandraError::File { path: path.display().to_string(), message };

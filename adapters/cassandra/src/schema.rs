@@ -8,19 +8,23 @@
 //! with the same bits, because a `varint` costs the server several times as much, so numbers of 2^63 and more are negative there.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use scylla::client::session::Session;
+use scylla::statement::Statement;
 use scylla::value::CqlTimestamp;
 use weir_flow::{Column, ColumnType};
 
-use crate::connect::statement_error;
+use crate::connect::{check_agreed, statement_error};
 use crate::options::Model;
 use crate::times::insert_times;
 use crate::{CassandraError, CassandraOptions};
 
 /// The version of the layout that this version of weir reads and writes. New columns do not change it.
 pub const LAYOUT_VERSION: i32 = 2;
+/// The least time that a node has to make a table; a busy one takes seconds.
+const MAKING_MIN: Duration = Duration::from_secs(60);
 /// Columns of the key of `flows`, before those of weir; `received` is both.
 pub(crate) const FLOW_KEY: &[(&str, &str)] = &[
     ("bucket", "timestamp"),
@@ -129,6 +133,7 @@ async fn widen_times(session: &Session, options: &CassandraOptions) -> Result<()
 
 /// Fails when a table that rows are written to is not there any more, or lacks columns: a refusal is none of rows then.
 pub(crate) async fn check_whole(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+    check_agreed(session, options).await?;
     is_whole(options, &missing_statements(options, &columns(session, options).await?))
 }
 
@@ -138,6 +143,7 @@ pub(crate) async fn check_statistics_whole(
     options: &CassandraOptions,
     metrics: &[String],
 ) -> Result<(), CassandraError> {
+    check_agreed(session, options).await?;
     let found = columns(session, options).await?;
     is_whole(options, &missing_series_statements(options, &series_columns(found), metrics, &lifetime(options)))
 }
@@ -187,7 +193,10 @@ async fn create_keyspace(session: &Session, options: &CassandraOptions) -> Resul
 }
 
 async fn run(session: &Session, options: &CassandraOptions, statement: &str) -> Result<(), CassandraError> {
-    session.query_unpaged(statement, ()).await.map(drop).or_else(|error| {
+    // one that is given up and sent to another node while the first still makes it would make the table twice
+    let mut patient = Statement::new(statement);
+    patient.set_request_timeout(Some(options.request_timeout().max(MAKING_MIN)));
+    session.query_unpaged(patient, ()).await.map(drop).or_else(|error| {
         // another writer was faster; columns are added without IF NOT EXISTS on older servers
         let text = error.to_string();
         if statement.starts_with("ALTER") && text.contains("already exists") {

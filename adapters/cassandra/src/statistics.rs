@@ -14,9 +14,10 @@ use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::OnceCell;
 use weir_forward::{StatisticsStep, StatisticsStore, StoreError, StoredRows};
 
-use crate::connect::{connect, is_of_row, message, statement_error};
+use crate::connect::{Agreement, connect, is_of_row, message, statement_error};
 use crate::writer::{prepare, using_ttl};
 use crate::{CassandraError, CassandraOptions, schema};
 
@@ -75,29 +76,45 @@ async fn store(
             Some(connected) => connected.session,
             None => connect(options).await?,
         };
-        schema::prepare_statistics(&session, options, &metric_names(&schema)).await?;
-        let insert = prepare(&insert_text(options, &schema), &session, options).await?;
+        let agreement = Agreement::wait(&session).await;
+        let made = make(&session, options, &schema).await;
+        let insert = agreement.judge(made, &session, options).await?;
         *connected = Some(Connected { session, schema, insert });
     }
     let Some(Connected { session, insert, schema }) = &*connected else { return Ok(StoredRows::default()) };
-    let metrics = &*metric_names(schema);
+    let refusal = &OnceCell::new();
     let sent = stream::iter(rows(step)).map(|values| async move {
         match session.execute_unpaged(insert, values).await {
             Ok(_) => Ok(StoredRows { stored: 1, refused: 0 }),
             Err(error) if is_of_row(&error) => {
-                schema::check_statistics_whole(session, options, metrics).await?;
-                tracing::warn!("a row of statistics cannot be stored, ever: {}", message(&error));
+                // only the first is told
+                let _ = refusal.set(message(&error));
                 Ok(StoredRows { stored: 0, refused: 1 })
             }
             Err(error) => Err(statement_error(options, "INSERT INTO series", &error)),
         }
     });
     let sent = sent.buffer_unordered(options.writing.batches_in_flight);
-    sent.try_fold(StoredRows::default(), |mut sum, one| async move {
+    let stored = sent.try_fold(StoredRows::default(), |mut sum, one| async move {
         sum += one;
         Ok(sum)
-    })
-    .await
+    });
+    let stored = stored.await?;
+    if let Some(refusal) = refusal.get() {
+        schema::check_statistics_whole(session, options, &metric_names(schema)).await?;
+        tracing::warn!("{} rows of statistics cannot be stored, ever; the first of them: {refusal}", stored.refused);
+    }
+    Ok(stored)
+}
+
+/// Makes the table or the columns that are missing, and prepares what writes to them.
+async fn make(
+    session: &Session,
+    options: &CassandraOptions,
+    schema: &SchemaRef,
+) -> Result<PreparedStatement, CassandraError> {
+    schema::prepare_statistics(session, options, &metric_names(schema)).await?;
+    prepare(&insert_text(options, schema), session, options).await
 }
 
 /// The names of the columns of metrics.

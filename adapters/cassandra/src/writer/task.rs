@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, OnceCell, Semaphore};
 use weir_forward::{ForwardDelivery, StoredRows};
 
 use super::insert::{Inserts, insert_packet, prepare, using_ttl};
-use crate::connect::{connect, is_final, is_of_row, message, statement_error};
+use crate::connect::{Agreement, connect, is_final, is_of_row, message, statement_error};
 use crate::options::{DAY_MS, Model};
 use crate::packets::{PartitionPackets, SECOND_MS, packets};
 use crate::piece::Piece;
@@ -35,14 +35,46 @@ pub(super) struct Cluster {
 /// A session, and what was prepared on it.
 pub(super) struct Connected {
     session: Session,
+    statements: Statements,
+    buckets: Mutex<HashSet<Place>>,
+    times: Mutex<HashMap<Place, FlowTimes>>,
+}
+
+/// What was prepared on a session.
+struct Statements {
     inserts: Inserts,
+    insert_bucket: PreparedStatement,
     /// In the model of packets.
     insert_packet: Option<PreparedStatement>,
-    insert_bucket: PreparedStatement,
-    buckets: Mutex<HashSet<Place>>,
     /// In the model of flows.
     insert_times: Option<PreparedStatement>,
-    times: Mutex<HashMap<Place, FlowTimes>>,
+}
+
+impl Statements {
+    /// Makes the tables that are missing, and prepares what writes to them.
+    async fn make(session: &Session, options: &CassandraOptions) -> Result<Self, CassandraError> {
+        schema::prepare(session, options).await?;
+        let keyspace = &options.to.keyspace;
+        // the line stays a day longer than what is in the partition
+        let ttl = options.ttl_secs();
+        let ttl = if ttl == 0 { 0 } else { ttl + DAY_MS.unsigned_abs() / 1000 };
+        let text = format!(
+            "INSERT INTO {keyspace}.buckets (model, day, bucket, shard, width_ms) VALUES ('{}', ?, ?, ?, ?){}",
+            options.model.word(),
+            using_ttl(ttl)
+        );
+        let insert_bucket = prepare(&text, session, options).await?;
+        let of_model = match options.model {
+            Model::Flows => insert_times(keyspace, &using_ttl(ttl)),
+            Model::Packets => insert_packet(options),
+        };
+        let of_model = prepare(&of_model, session, options).await?;
+        let (insert_times, insert_packet) = match options.model {
+            Model::Flows => (Some(of_model), None),
+            Model::Packets => (None, Some(of_model)),
+        };
+        Ok(Self { inserts: Inserts::default(), insert_bucket, insert_packet, insert_times })
+    }
 }
 
 impl Cluster {
@@ -55,29 +87,10 @@ impl Cluster {
     pub(super) async fn ready(&self) -> Result<Arc<Connected>, CassandraError> {
         let connected = self.session.get_or_try_init(|| async {
             let session = connect(&self.options).await?;
-            schema::prepare(&session, &self.options).await?;
-            let keyspace = &self.options.to.keyspace;
-            // the line stays a day longer than what is in the partition
-            let ttl = self.options.ttl_secs();
-            let ttl = if ttl == 0 { 0 } else { ttl + DAY_MS.unsigned_abs() / 1000 };
-            let text = format!(
-                "INSERT INTO {keyspace}.buckets (model, day, bucket, shard, width_ms) VALUES ('{}', ?, ?, ?, ?){}",
-                self.options.model.word(),
-                using_ttl(ttl)
-            );
-            let insert_bucket = prepare(&text, &session, &self.options).await?;
-            let of_model = match self.options.model {
-                Model::Flows => insert_times(keyspace, &using_ttl(ttl)),
-                Model::Packets => insert_packet(&self.options),
-            };
-            let of_model = prepare(&of_model, &session, &self.options).await?;
-            let (insert_times, insert_packet) = match self.options.model {
-                Model::Flows => (Some(of_model), None),
-                Model::Packets => (None, Some(of_model)),
-            };
-            let inserts = Inserts::default();
-            let (buckets, times) = (Mutex::default(), Mutex::default());
-            Ok(Arc::new(Connected { session, inserts, insert_packet, insert_bucket, buckets, insert_times, times }))
+            let agreement = Agreement::wait(&session).await;
+            let made = Statements::make(&session, &self.options).await;
+            let statements = agreement.judge(made, &session, &self.options).await?;
+            Ok(Arc::new(Connected { session, statements, buckets: Mutex::default(), times: Mutex::default() }))
         });
         connected.await.map(Arc::clone)
     }
@@ -86,7 +99,7 @@ impl Cluster {
     pub(super) async fn store(&self, delivery: ForwardDelivery) -> Result<StoredRows, CassandraError> {
         let connected = self.ready().await?;
         let shard = (delivery.position.position.get() % u64::from(self.options.writing.shards)) as i16;
-        match &connected.insert_packet {
+        match &connected.statements.insert_packet {
             Some(statement) => self.store_packets(&connected, statement, &delivery, shard).await,
             None => self.store_flows(&connected, &delivery, shard).await,
         }
@@ -103,7 +116,8 @@ impl Cluster {
             tracing::warn!("{rows} flows without a time of reception cannot be stored");
             return Ok(StoredRows { stored: 0, refused: rows });
         };
-        let statement = connected.inserts.of(columns.columns().collect(), &connected.session, &self.options).await?;
+        let statement =
+            connected.statements.inserts.of(columns.columns().collect(), &connected.session, &self.options).await?;
         let mut pieces = Vec::new();
         for partition in self.partitions(&columns, shard) {
             self.note_bucket(connected, partition.place, self.options.writing.bucket.millis()).await?;
@@ -144,16 +158,22 @@ impl Cluster {
         statement: &PreparedStatement,
         pieces: Vec<P>,
     ) -> Result<StoredRows, CassandraError> {
+        let refusal = OnceCell::new();
         let mut sending = FuturesUnordered::new();
         let mut stored = StoredRows::default();
         for piece in pieces {
             while sending.len() >= self.options.writing.batches_in_flight {
                 stored += sending.next().await.transpose()?.unwrap_or_default();
             }
-            sending.push(self.send(session, statement, piece));
+            sending.push(self.send(session, statement, piece, &refusal));
         }
         while let Some(sent) = sending.next().await {
             stored += sent?;
+        }
+        if let Some(refusal) = refusal.get() {
+            // rows were refused for what is in them, unless a table is gone or not known everywhere yet
+            schema::check_whole(session, &self.options).await?;
+            tracing::warn!("{} flows cannot be stored, ever; the first of them: {refusal}", stored.refused);
         }
         Ok(stored)
     }
@@ -182,7 +202,7 @@ impl Cluster {
         }
         let day = CqlTimestamp(place.bucket_ms.div_euclid(DAY_MS) * DAY_MS);
         let values = (day, CqlTimestamp(place.bucket_ms), place.shard, width_ms as i32);
-        let sent = connected.session.execute_unpaged(&connected.insert_bucket, values).await;
+        let sent = connected.session.execute_unpaged(&connected.statements.insert_bucket, values).await;
         sent.map_err(|error| statement_error(&self.options, "INSERT INTO buckets", &error))?;
         let mut buckets = connected.buckets.lock().await;
         if buckets.len() >= BUCKETS_MAX {
@@ -194,7 +214,7 @@ impl Cluster {
 
     /// Makes readers find a partition by when its flows began and ended, before they are in it.
     async fn note_times(&self, connected: &Connected, place: Place, times: FlowTimes) -> Result<(), CassandraError> {
-        let Some(statement) = &connected.insert_times else { return Ok(()) };
+        let Some(statement) = &connected.statements.insert_times else { return Ok(()) };
         let known = connected.times.lock().await.get(&place).copied();
         let joined = known.unwrap_or_default().join(times.rounded());
         if known == Some(joined) {
@@ -218,12 +238,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// Sends rows of one partition; in halves when the server refuses all of them together.
+    /// Sends rows of one partition; in halves when the server refuses all of them together. What it says of the first row
+    /// that it refuses is kept in `refusal`.
     fn send<'a, P: Piece + 'a>(
         &'a self,
         session: &'a Session,
         statement: &'a PreparedStatement,
         rows: P,
+        refusal: &'a OnceCell<String>,
     ) -> BoxFuture<'a, Result<StoredRows, CassandraError>> {
         Box::pin(async move {
             let count = rows.len();
@@ -247,13 +269,13 @@ impl Cluster {
                 if !is_of_row(&error) {
                     return Err(statement_error(&self.options, "flows", &error));
                 }
-                schema::check_whole(session, &self.options).await?;
-                tracing::warn!("{} flows cannot be stored, ever: {}", rows.flows(), message(&error));
+                // only the first is told
+                let _ = refusal.set(message(&error));
                 return Ok(StoredRows { stored: 0, refused: rows.flows() });
             }
             let mut stored = StoredRows::default();
             for half in rows.halves() {
-                stored += self.send(session, statement, half).await?;
+                stored += self.send(session, statement, half, refusal).await?;
             }
             Ok(stored)
         })

@@ -76,7 +76,11 @@ impl Background {
         let forwarder = Forwarder::open(dir, ForwardOptions::default(), store, counters.clone()).expect("a forwarder");
         let is_stopping = Arc::clone(&stop);
         // at the end everything must have been forwarded
-        let run = move || forwarder.run(|| false, || is_stopping.load(Ordering::Relaxed), Duration::from_mins(5));
+        let run = move || {
+            let ended = forwarder.run(|| false, || is_stopping.load(Ordering::Relaxed), Duration::from_mins(5));
+            // for who waits for rows, and learns only that there is nobody who forwards them
+            ended.inspect_err(|error| eprintln!("the forwarder has ended: {error}"))
+        };
         Self { stop, counters, thread: std::thread::spawn(run) }
     }
 

@@ -10,7 +10,7 @@ use weir_flow::Delivery;
 use weir_testkit::cassandra::{Cassandra, CassandraOptions as NodeOptions};
 use weir_testkit::namespace;
 
-use crate::cluster::{Background, assert_each_once, numbered, options};
+use crate::cluster::{Background, assert_each_once, numbered, options, write};
 
 /// Flows of a delivery.
 const ROWS: u64 = 1000;
@@ -80,6 +80,20 @@ impl Load {
     }
 }
 
+/// Writers that make the same tables at the same time, on nodes that learn of them from each other, wait for one another.
+fn begin_at_once(cluster: &Cassandra) {
+    let options = options(cluster, "replication=3&consistency=quorum&request_timeout=1s");
+    let archives: Vec<_> = (0..6).map(|_| tempfile::tempdir().expect("a folder")).collect();
+    for archive in &archives {
+        write(archive.path(), [numbered(0..ROWS)]);
+    }
+    let writers: Vec<_> = archives.iter().map(|archive| Background::start(archive.path(), &options)).collect();
+    for writer in writers {
+        let counts = writer.end();
+        assert_eq!((counts.rows_forwarded, counts.rows_refused), (ROWS, 0));
+    }
+}
+
 #[test]
 fn a_ring_that_loses_one_node_at_a_time_loses_no_flow() {
     // a network of its own for each node, so that one can be cut off; without root it is stopped in place of that
@@ -106,6 +120,7 @@ fn a_ring_that_loses_one_node_at_a_time_loses_no_flow() {
     let Some(cluster) = Cassandra::start(&nodes) else { return };
     let away = |node| if networks { cluster.cut_off(node) } else { cluster.pause(node) };
     let back = |node| if networks { cluster.reconnect(node) } else { cluster.resume(node) };
+    begin_at_once(&cluster);
     let mut load = Load::start(&cluster);
     load.go_on();
     load.wait();
