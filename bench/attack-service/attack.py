@@ -50,7 +50,7 @@ class Service:
             '[questions]\nat_once = 2\nper_user_max = 4\nwaiting_max = 16\ntime_limit = "5s"\nmemory = "512MiB"\n'
             'user_per_minute_max = 100000\naddress_per_minute_max = 200000\n'
             '[access]\nusers_file = "users.toml"\n[audit]\nfile = "audit.jsonl"\n'
-            f'[archive]\nfolder = "archive"\n[collect]\nlisten = ["127.0.0.1:0"]\nreceive_buffer = "64MiB"\n')
+            f'[archive]\nfolder = "archive"\n[collect]\nlisten = ["127.0.0.1:0"]\nbuffer = "64MiB"\n')
         (folder / "watches").mkdir(exist_ok=True)
         self.process = subprocess.Popen([weir, "serve", str(folder / "weir.toml"), "--statistics", "--watch", str(folder / "watches")],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "WEIR_LOG": "info,weir_audit=off"})
@@ -64,17 +64,22 @@ class Service:
 
     @staticmethod
     def find(stream, pattern):
+        said = []
         for line in stream:
+            said.append(line)
             found = re.search(pattern, line)
             if found:
                 return found.group(1)
-        sys.exit("error: the service did not start")
+        sys.exit("error: the service did not start\n" + "".join(said))
 
     def ask(self, method, path, body=None, user="ann", headers=None, timeout=30):
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             sent = {"Authorization": f"Bearer {self.tokens[user]}", **(headers or {})}
-            connection.request(method, path, body, sent)
+            try:
+                connection.request(method, path, body, sent)
+            except BrokenPipeError:
+                pass  # the answer comes before the end of a body that is too large
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

@@ -13,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use weir_chain::Progress;
 use weir_flow::Counter;
+use weir_sql::standing::HistoryCounts;
 
 use crate::problem::Problem;
 use crate::service::Service;
@@ -194,10 +195,22 @@ impl Counters {
             }
         }
         writer.counter("watch_events", "What happened to a watch", None, &samples)?;
+        self.history(writer)?;
         let Some(sent) = self.0.status.sent() else { return Ok(()) };
         let events: Vec<Sample<'_>> =
             sent.all().map(|(event, count)| (vec![("event", event.to_owned())], count as f64)).collect();
         writer.counter("action_events", "What became of reports for the actions of all watches", None, &events)
+    }
+
+    fn history(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let Some(counts) = self.0.status.history() else { return Ok(()) };
+        let HistoryCounts { rows_octets, answers_octets, scans_kept, scans_too_large } = counts;
+        let labelled = |name: &'static str, value: &str, count: u64| (vec![(name, value.to_owned())], count as f64);
+        let octets = [labelled("kept", "rows", rows_octets), labelled("kept", "answers", answers_octets)];
+        writer.gauge("watch_history_octets", "Memory of history that is kept for windows to come", None, &octets)?;
+        let scans = [labelled("event", "kept", scans_kept), labelled("event", "too_large", scans_too_large)];
+        let help = "Scans of history for hosts, answered with rows that are kept or too large for that";
+        writer.counter("watch_history_scans", help, None, &scans)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_chain::Progress;
+use weir_sql::standing::HistoryCounts;
 use weir_watch::{NotifyCounts, WatchCounts};
 
 /// What whoever runs the service knows of collecting, which changes while it runs.
@@ -13,6 +14,8 @@ pub struct Status {
     watches: Mutex<Vec<(String, WatchCounts)>>,
     /// Of the actions of all watches, when there are some.
     sent: Mutex<Option<NotifyCounts>>,
+    /// For watches, when there are some.
+    history: Mutex<Option<HistoryCounts>>,
 }
 
 impl Status {
@@ -36,6 +39,11 @@ impl Status {
         *locked(&self.sent) = Some(counts);
     }
 
+    /// What is kept of history for watches.
+    pub fn set_history(&self, counts: HistoryCounts) {
+        *locked(&self.history) = Some(counts);
+    }
+
     /// Whether this process collects.
     pub(crate) fn is_collecting(&self) -> bool {
         self.is_collecting
@@ -51,6 +59,10 @@ impl Status {
 
     pub(crate) fn sent(&self) -> Option<NotifyCounts> {
         *locked(&self.sent)
+    }
+
+    pub(crate) fn history(&self) -> Option<HistoryCounts> {
+        *locked(&self.history)
     }
 
     /// The counters of a component of the chain.

@@ -20,7 +20,7 @@ use weir_chain::StopSignal;
 use weir_flow::Column;
 use weir_notify::{Action, Notifier, NotifyCounters, Scope};
 use weir_reports::{Journal, Retention};
-use weir_sql::standing::{StandingEngine, StandingOptions};
+use weir_sql::standing::{HistoryCounters, StandingEngine, StandingOptions};
 
 use crate::WatchError;
 use crate::counters::{WatchCounters, WatchCounts, locked};
@@ -278,6 +278,11 @@ impl Runner {
             .iter()
             .map(|watch| (watch.name.clone(), watch.counters.counts(watch.notifiers.counters.counts())))
             .collect()
+    }
+
+    /// What is kept of history for all watches.
+    pub fn history_counters(&self) -> HistoryCounters {
+        self.engine.history_counters()
     }
 
     /// What became of the reports that go to the actions of all watches.

@@ -40,6 +40,16 @@ impl HistoryCache {
         Self { octets_max, entries: Mutex::default() }
     }
 
+    /// Octets that may be kept; as much as of rows.
+    pub(crate) fn octets_max(&self) -> usize {
+        self.octets_max
+    }
+
+    /// Octets that are kept.
+    pub(crate) fn octets(&self) -> u64 {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).octets as u64
+    }
+
     fn get(&self, plan: &LogicalPlan) -> Option<Vec<RecordBatch>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.uses += 1;

@@ -65,6 +65,8 @@ struct Kept {
     pieces: HashMap<(u64, PathBuf), Piece>,
     octets: usize,
     uses: u64,
+    scans_kept: u64,
+    scans_too_large: u64,
 }
 
 /// What is known of scans that differ in their hosts and times only.
@@ -134,6 +136,12 @@ impl KeyRows {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Octets that are kept, and how many scans were answered with what is kept, and were too large for it.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        let kept = self.kept();
+        (kept.octets as u64, kept.scans_kept, kept.scans_too_large)
+    }
+
     /// A plan that gives the rows of a scan, of those that are kept as far as there are some; `None` when it is better read as if
     /// nothing were kept.
     pub(crate) async fn scan(
@@ -145,6 +153,7 @@ impl KeyRows {
         let wanted: Vec<Wanted<'_>> =
             snapshot.segments(Table::Flows).iter().filter_map(|segment| asked.of_segment(segment)).collect();
         if wanted.len().saturating_mul(asked.hosts.len()) > LOOKS_MAX {
+            self.kept().scans_too_large += 1;
             return Ok(None);
         }
         let kind = asked.kind();
@@ -161,6 +170,7 @@ impl KeyRows {
             self.kept().give_up(&kind);
             return Ok(None);
         };
+        self.kept().scans_kept += 1;
         let schema = asked.schema();
         let batches = together(within(&wanted, found), asked, &schema)?;
         let partitions = state.config().target_partitions().max(1);
@@ -220,6 +230,7 @@ impl Kept {
             known.used = self.uses;
             let is_kept = known.unkept == 0;
             known.unkept = known.unkept.saturating_sub(1);
+            self.scans_too_large += u64::from(!is_kept);
             return is_kept.then(|| (known.number, Arc::clone(&known.reading)));
         }
         if self.seen.len() >= SEEN_MAX {
@@ -242,6 +253,7 @@ impl Kept {
     }
 
     fn give_up(&mut self, kind: &ScanKind) {
+        self.scans_too_large += 1;
         if let Some(known) = self.kinds.get_mut(kind) {
             known.unkept = SCANS_UNKEPT;
             let gone = known.number;

@@ -15,6 +15,7 @@ mod arguments;
 mod cache;
 pub mod dialect;
 mod history;
+mod history_counters;
 mod key_rows;
 mod keyed_scan;
 mod keys;
@@ -30,6 +31,7 @@ mod statement;
 mod window_table;
 mod window_time;
 
+pub use history_counters::{HistoryCounters, HistoryCounts};
 pub use pane_rows::{PaneRows, WindowPane};
 pub use query::{QuerySetup, StandingEngine, StandingOptions, StandingQuery};
 pub use session::{Run, Session, SessionInput, SessionKind};

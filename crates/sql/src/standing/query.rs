@@ -26,6 +26,7 @@ use weir_flow::{Column, Table};
 use super::cache::{HistoryCache, is_worth};
 use super::dialect::{self, Parameters};
 use super::history::BaseTable;
+use super::history_counters::HistoryCounters;
 use super::key_rows::KeyRows;
 use super::keys::{live_parts, narrowed};
 use super::pane_aggregates::{PaneAggregate, split};
@@ -110,6 +111,11 @@ impl StandingEngine {
         let wide = wide.thread_name("history").thread_stack_size(STACK_OCTETS).enable_time().build();
         let wide = Arc::new(wide.map_err(EngineError::Start)?);
         Ok(Self { runtime: Arc::new(runtime), options, cache, rows, wide })
+    }
+
+    /// What is kept of history.
+    pub fn history_counters(&self) -> HistoryCounters {
+        HistoryCounters::new(&self.cache, &self.rows)
     }
 
     /// Plans a statement. Must not be called from an asynchronous task.
@@ -564,7 +570,15 @@ impl StandingQuery {
         }
         let names: Vec<_> = self.columns.iter().map(|column| column.name()).collect();
         let _ = writeln!(text, "columns: {}", names.join(", "));
-        let _ = writeln!(text, "history: {}", if self.has_history { "asked for each window" } else { "not asked" });
+        let _ = if self.has_history {
+            let mib = self.cache.octets_max() >> 20;
+            writeln!(
+                text,
+                "history: asked for each window; rows of its hosts are kept, up to {mib} MiB for all watches"
+            )
+        } else {
+            writeln!(text, "history: not asked")
+        };
         let plan = match &self.kept {
             Some(kept) => displayable(kept.as_ref()).indent(false).to_string(),
             None => self.optimised(Window::default()).map(|plan| plan.display_indent().to_string()).unwrap_or_default(),

@@ -111,6 +111,9 @@ fn kept_rows_of_hosts_are_those_of_history() {
                 assert_eq!(found, expected(folder.path(), same, window), "{standing}, round {round}");
             }
         }
+        let counts = engine.history_counters().counts();
+        assert!(counts.scans_kept > 0 && counts.rows_octets > 0 && counts.rows_octets <= octets as u64, "{counts:?}");
+        assert_eq!(counts.scans_too_large > 0, octets < 1 << 20, "{counts:?}");
     }
 }
 

@@ -33,7 +33,10 @@ fn metrics() -> String {
     service.wait_for("/reports", |reports| reports.as_array().is_some_and(|reports| !reports.is_empty()));
     loop {
         let text = service.ask("GET", "/metrics", &[], "").body;
-        if text.contains("weir_watch_events_total{") && text.contains("weir_exporter_flows_per_second{") {
+        if text.contains("weir_watch_history_scans_total{")
+            && text.contains("weir_watch_events_total{")
+            && text.contains("weir_exporter_flows_per_second{")
+        {
             service.stop();
             return text;
         }
@@ -72,7 +75,10 @@ fn every_counter_is_a_metric_and_every_metric_that_is_named_exists() {
         .flat_map(|labels| labels.split(','))
         .filter_map(|label| label.split('=').next())
         .collect();
-    assert_eq!(labels, BTreeSet::from(["component", "event", "exporter", "from", "outcome", "status", "to", "watch"]));
+    assert_eq!(
+        labels,
+        BTreeSet::from(["component", "event", "exporter", "from", "kept", "outcome", "status", "to", "watch"])
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use weir_chain::{ByteSize, StopSignal};
 use weir_serve::Status;
+use weir_sql::standing::HistoryCounts;
 use weir_watch::{Message, NotifyCounts, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
 
 use super::{JournalArgs, ReportArgs, paths, paths_there, with_path};
@@ -76,7 +77,7 @@ impl WatchSession {
         let stop = StopSignal::new();
         let mut runner = Runner::start(&self.options, &stop)?;
         let outcome = self.attend(&mut runner, is_stopping);
-        let for_all = runner.notify_counters();
+        let (for_all, history) = (runner.notify_counters(), runner.history_counters().counts());
         let counts = runner.end(|message| {
             self.print(message);
         })?;
@@ -85,6 +86,9 @@ impl WatchSession {
         }
         if !self.options.actions.is_empty() {
             eprintln!("{}", sent_summary(for_all.counts()));
+        }
+        if history != HistoryCounts::default() {
+            eprintln!("{}", history_summary(history));
         }
         outcome
     }
@@ -96,6 +100,7 @@ impl WatchSession {
         eprintln!("{} watches run; reports are kept in {}", runner.counts().len(), journal.display());
         let (mut looked, mut is_read) = (Instant::now(), true);
         let mut losses = Losses::default();
+        let history = runner.history_counters();
         while !is_stopping() && !runner.is_ended() {
             if let Some(message) = runner.next_timeout(Duration::from_millis(50))
                 && (is_read || matches!(message, Message::Notice(_)))
@@ -113,6 +118,7 @@ impl WatchSession {
                 losses.print(runner);
                 if let Some(status) = &self.status {
                     status.set_watches(runner.counts());
+                    status.set_history(history.counts());
                     if !self.options.actions.is_empty() {
                         status.set_sent(runner.notify_counters().counts());
                     }
@@ -154,6 +160,15 @@ fn summary(name: &str, counts: &WatchCounts) -> String {
 fn sent_summary(counts: NotifyCounts) -> String {
     let texts: Vec<_> = counts.all().map(|(counter, count)| format!("{counter} {count}")).collect();
     format!("actions of all watches: {}", texts.join(", "))
+}
+
+/// What is kept of history for all watches, in a line.
+fn history_summary(counts: HistoryCounts) -> String {
+    let HistoryCounts { rows_octets, answers_octets, scans_kept, scans_too_large } = counts;
+    format!(
+        "history of all watches: rows_octets {rows_octets}, answers_octets {answers_octets}, scans_kept {scans_kept}, \
+         scans_too_large {scans_too_large}"
+    )
 }
 
 /// What was left out by watches, as it was printed last.
