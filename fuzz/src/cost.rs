@@ -28,6 +28,7 @@ pub(crate) fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     (done, cost)
 }
 
-fn now() -> Duration {
+/// Time of the processor that this thread has had.
+pub(crate) fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

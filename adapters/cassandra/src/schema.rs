@@ -24,7 +24,7 @@ use crate::{CassandraError, CassandraOptions};
 /// The version of the layout that this version of weir reads and writes. New columns do not change it.
 pub const LAYOUT_VERSION: i32 = 2;
 /// The least time that a node has to make a table; a busy one takes seconds.
-const MAKING_MIN: Duration = Duration::from_secs(60);
+const MAKING_MIN: Duration = Duration::from_mins(1);
 /// Columns of the key of `flows`, before those of weir; `received` is both.
 pub(crate) const FLOW_KEY: &[(&str, &str)] = &[
     ("bucket", "timestamp"),

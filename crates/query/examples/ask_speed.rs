@@ -1,5 +1,5 @@
 //! How long questions take: `ask_speed ARCHIVE ROUNDS QUESTION [FILTER]`, where a question is `list`, `src`, `tuple`,
-//! `top-src` or `top-tuple`. Prints rows and the best wall time; answers go nowhere.
+//! `top-src`, `top-port`, `group-port` or `top-tuple`. Prints rows and the best wall time; answers go nowhere.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,6 +38,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             sorting: bytes,
             limit: Some(10),
         },
+        "top-port" => Select::Statistic {
+            key: StatisticKey::parse("dstport")?,
+            per_protocol: false,
+            sorting: bytes,
+            limit: Some(10),
+        },
+        "group-port" => {
+            let keys = vec![AggregateKey::Column(Column::DstPort)];
+            Select::Aggregate { keys, more: Vec::new(), sorting: Some(bytes), limit: Some(10) }
+        }
         "top-tuple" => Select::Aggregate { keys: Vec::new(), more: Vec::new(), sorting: Some(bytes), limit: Some(10) },
         other => return Err(format!("no question '{other}'").into()),
     };

@@ -1,11 +1,13 @@
 //! An archive that questions are put to.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_archive::{ArchiveHandle, HandleOptions, Snapshot};
+use weir_filter::Predicate;
 use weir_flow::{Column, Completeness, FlowBatch};
 
 use crate::decode::PageDecoder;
@@ -14,9 +16,9 @@ use crate::group::{Grouping, Part, Sums};
 use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
 use crate::options::go_on;
 use crate::ordered::Ordered;
-use crate::passes::{decoder, parts};
+use crate::passes::{decoder, has_few_groups, parts};
 use crate::run::share_out_from;
-use crate::scan::{ScanUnit, Wanted};
+use crate::scan::{ScanUnit, Wanted, frame_may_have};
 use crate::summary::{self, SummaryAnswer};
 use crate::{Admitted, FlowQuery, Progress, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
 
@@ -98,13 +100,33 @@ impl Archive {
 
     /// What a question about a window may have to read, before anything is read: an upper bound by the times of segments.
     pub fn estimate(&self, window: &TimeWindow) -> Estimate {
-        let flows = FlowSources::of(&self.snapshot, window, &Progress::default());
+        let flows = self.may_have(window);
         let tail: u64 = flows.frames.iter().map(|frame| frame.flows() as u64).sum();
         Estimate {
             segments: flows.segments.len() as u64,
             octets: flows.segments.iter().map(|segment| segment.octets).sum(),
             rows_max: flows.segments.iter().map(|segment| segment.rows).sum::<u64>() + tail,
         }
+    }
+
+    /// A number for the segments and deliveries that may have flows of a window: as long as it stays the same, so do the answers
+    /// to questions about that window.
+    pub fn content(&self, window: &TimeWindow) -> u64 {
+        let flows = self.may_have(window);
+        let mut hasher = DefaultHasher::new();
+        flows.segments.iter().for_each(|segment| segment.path().hash(&mut hasher));
+        // positions are given again after a crash that lost some
+        self.snapshot.follow_position().epoch.hash(&mut hasher);
+        flows.frames.iter().for_each(|frame| frame.position().get().hash(&mut hasher));
+        hasher.finish()
+    }
+
+    /// Where flows of a window may be, as far as is known before anything is read.
+    fn may_have(&self, window: &TimeWindow) -> FlowSources {
+        let mut flows = FlowSources::of(&self.snapshot, window, &Progress::default());
+        let wanted = Wanted::of(Predicate::True, window, []);
+        flows.frames.retain(|frame| frame_may_have(frame, &wanted));
+        flows
     }
 
     /// Where flows of a window may be.
@@ -256,7 +278,7 @@ pub(crate) fn parts_of_flows(
     };
     let mut wanted = Wanted::new(question, grouping.columns());
     let mut only = None;
-    if let Some(lean) = grouping.lean() {
+    if let Some(lean) = grouping.lean().filter(|_| !has_few_groups(flows, &wanted, grouping, options)) {
         let wanted_first = Wanted::new(question, grouping.lean_columns(lean));
         let measures = std::mem::take(&mut grouping.counting.measures);
         let parts = parts::<u64>(flows, &wanted_first, grouping, &lean, None, options)?;

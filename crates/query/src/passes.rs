@@ -1,19 +1,22 @@
 //! Groups of flows, read as often as memory makes necessary.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::decode::PageDecoder;
 use crate::flows::FlowSources;
-use crate::group::{Collected, Count, Grouping, KeySet, Part, Pieces, parts_of};
+use crate::group::{Collected, Count, Grouping, KeySet, Part, Pieces, Sums, parts_of};
 use crate::options::go_on;
 use crate::run::{share_out, share_out_from};
-use crate::scan::Wanted;
+use crate::scan::{FlowScan, Wanted};
 use crate::{QueryError, QueryOptions};
 
 /// Times that flows are read for one question, at most, when their groups do not fit memory at once.
 pub(crate) const PASSES_MAX: usize = 64;
 /// The same for an answer that has all groups: reading in passes only helps as far as keys repeat.
 const PASSES_OF_ALL_MAX: usize = 4;
+/// Rows that are tried to see whether they have few groups, and how many that is: their counters stay near the processor.
+const TRIED_ROWS: usize = 50_000;
+const FEW_GROUPS: usize = 1 << 10;
 
 /// A decoder of pages for one thread.
 pub(crate) fn decoder() -> Result<PageDecoder, QueryError> {
@@ -29,6 +32,34 @@ pub(crate) fn is_worth_more_passes(error: &QueryError, grouping: &mut Grouping) 
         grouping.counting.passes *= 4;
     }
     is_worth
+}
+
+/// Whether flows have few groups, as far as some tell that lie in the middle. Then everything is counted at once: reading them
+/// twice takes longer than counting for groups that are not in the answer.
+pub(crate) fn has_few_groups(
+    flows: &FlowSources,
+    wanted: &Wanted,
+    grouping: &Grouping,
+    options: &QueryOptions,
+) -> bool {
+    let count = |segment| -> Result<bool, QueryError> {
+        // rows that are tried are no progress
+        let scan = FlowScan::of(&flows.of_segment(segment), wanted.clone(), &Arc::default());
+        let (mut decoder, counting) = (decoder()?, &grouping.counting);
+        let (mut collected, mut rows) = (Collected::<Sums>::new(counting, options), 0);
+        while rows < TRIED_ROWS
+            && let Some(unit) = scan.next_unit()?
+        {
+            unit.read(&mut decoder, |batch| {
+                rows += batch.rows();
+                Ok(collected.add(counting, &(), None, &batch)?)
+            })?;
+        }
+        Ok(rows >= TRIED_ROWS && collected.groups() <= FEW_GROUPS)
+    };
+    let middle = flows.segments.get(flows.segments.len() / 2);
+    // what fails here fails again where it is told
+    middle.is_some_and(|segment| count(segment).unwrap_or(false))
 }
 
 /// The groups of all parts, reading the flows as often as memory makes necessary.

@@ -11,7 +11,6 @@ use weir_sql::{Engine, EngineOptions, Enrichment, FlowAnswers, QueryControl};
 use weir_watch::runner::JOURNAL_FOLDER;
 
 use crate::Problem;
-use crate::cache::ArchiveKey;
 use crate::config::QuestionOptions;
 use crate::view::View;
 
@@ -147,9 +146,4 @@ impl AskedArchive {
     pub(crate) fn memory_octets(&self) -> (u64, u64) {
         (self.memory.used_bytes() as u64, self.handle.cache_octets())
     }
-}
-
-/// What a snapshot has, for keys of answers.
-pub(crate) fn key_of(snapshot: &Snapshot) -> ArchiveKey {
-    ArchiveKey::of(snapshot.follow_position(), snapshot.rows_expired().saturating_add(snapshot.rows_set_aside()))
 }

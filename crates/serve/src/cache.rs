@@ -24,16 +24,25 @@ pub(crate) struct AnswerKey {
     pub(crate) question: String,
 }
 
-/// What an archive has: deliveries up to a position, less what has expired or was set aside.
+/// What an archive has, less what has expired or was set aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ArchiveKey {
-    pub(crate) position: (u32, u64),
+    pub(crate) content: Content,
     pub(crate) rows_gone: u64,
 }
 
-impl ArchiveKey {
-    pub(crate) fn of(position: FollowPosition, rows_gone: u64) -> Self {
-        Self { position: (position.epoch, position.position.get()), rows_gone }
+/// What of an archive a question is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Content {
+    /// All deliveries up to a position.
+    All { epoch: u32, position: u64 },
+    /// Flows and books of a window that is over: numbers that stand for both.
+    Window { flows: u64, books: u64 },
+}
+
+impl Content {
+    pub(crate) fn up_to(position: FollowPosition) -> Self {
+        Self::All { epoch: position.epoch, position: position.position.get() }
     }
 }
 
@@ -74,7 +83,7 @@ mod tests {
     use super::*;
 
     fn key(number: usize) -> AnswerKey {
-        let state = ArchiveKey { position: (1, 7), rows_gone: 0 };
+        let state = ArchiveKey { content: Content::All { epoch: 1, position: 7 }, rows_gone: 0 };
         let (reloads, view) = (0, String::new());
         AnswerKey { state, form: AnswerForm::Json, reloads, view, question: format!("question {number}") }
     }
@@ -96,7 +105,7 @@ mod tests {
     fn an_archive_that_has_changed_has_other_answers() {
         let cache = AnswerCache::new(100_000);
         cache.insert(key(1), CachedAnswer::whole(vec![0; 10], "text/plain"));
-        let state = ArchiveKey { position: (1, 8), rows_gone: 0 };
+        let state = ArchiveKey { content: Content::All { epoch: 1, position: 8 }, rows_gone: 0 };
         assert!(cache.get(&key(1)).is_some());
         assert!(cache.get(&AnswerKey { state, ..key(1) }).is_none());
     }

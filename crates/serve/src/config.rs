@@ -55,7 +55,7 @@ options! {
         memory: ByteSize = ByteSize::from_mib(1024) => 1..=1 << 50,
         /// Use at most this much space on disk for what does not fit into memory.
         spill: ByteSize = ByteSize::from_mib(10 << 10) => 0..=1 << 60,
-        /// Answer at most this many questions at a time; the others wait for their turn.
+        /// Answer at most this many questions at a time, and as many that read few flows besides; the others wait for their turn.
         at_once: usize = 2 => 1..=1024,
         /// Let at most this many wait; more are refused.
         waiting_max: usize = 64 => 1..=100_000,

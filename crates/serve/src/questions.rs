@@ -1,6 +1,7 @@
 //! Questions that run: how many at once, for whom, and how they end.
 //!
-//! A question runs in a thread that gives way to those that collect. So many are answered at a time; the others wait for
+//! A question runs in a thread that gives way to those that collect. So many are answered at a time, and as many that read few
+//! rows besides: what a page of the last minutes asks does not wait for statements about a year. The others wait for
 //! their turn, and when too many wait, or too many are of one user, the next is refused at once rather than late. A client
 //! that leaves, an operator who cancels and the time limit end a question in one way: its [`Progress`] is stopped.
 
@@ -27,6 +28,8 @@ use crate::priority::give_way;
 use crate::problem::{Answered, Problem};
 use crate::rate_limit::{RateLimit, site};
 
+/// Rows that are read in some milliseconds.
+const QUICK_ROWS: u64 = 500_000;
 /// Letters of a question that are shown and logged.
 const TEXT_LETTERS_MAX: usize = 2000;
 
@@ -39,6 +42,8 @@ pub struct Questions {
 #[derive(Debug)]
 struct Inner {
     admission: Admission,
+    /// For questions that read little.
+    quick: Admission,
     waiting_max: usize,
     per_user_max: usize,
     time_max: Duration,
@@ -124,9 +129,15 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Waits until it may be answered.
-    pub(crate) fn enter(&self) -> Answered<weir_query::Admitted> {
-        Ok(self.inner.admission.enter(&self.control.progress)?)
+    /// Waits until it may be answered. A question that reads few rows does not wait for those that read many.
+    pub(crate) fn enter(&self, rows_max: u64) -> Answered<weir_query::Admitted> {
+        let admission = if rows_max <= QUICK_ROWS { &self.inner.quick } else { &self.inner.admission };
+        Ok(admission.enter(&self.control.progress)?)
+    }
+
+    /// The same for a question that reads no flows.
+    pub(crate) fn enter_quick(&self) -> Answered<weir_query::Admitted> {
+        self.enter(0)
     }
 
     /// Counts that its answer was there already.
@@ -160,6 +171,7 @@ impl Questions {
     pub(crate) fn new(options: &QuestionOptions, audit: Arc<AuditLog>) -> Self {
         let inner = Inner {
             admission: Admission::new(options.at_once),
+            quick: Admission::new(options.at_once),
             waiting_max: options.waiting_max,
             per_user_max: options.per_user_max,
             time_max: options.time_limit.duration(),
@@ -226,14 +238,14 @@ impl Questions {
 
     fn register(&self, asker: &Asker, text: &str, control: &QueryControl) -> Answered<Entry> {
         let user = asker.name.as_str();
-        let Inner { waiting_max, per_user_max, admission, counts, .. } = &*self.inner;
+        let Inner { waiting_max, per_user_max, counts, .. } = &*self.inner;
         counts.asked.fetch_add(1, Ordering::Relaxed);
         if let Err(problem) = self.check_rate(asker) {
             counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(problem);
         }
         let mut running = self.inner.running();
-        let (answered, waiting) = admission.counts();
+        let (answered, waiting) = self.inner.admitted();
         let of_user = running.values().filter(|question| question.user == user).count();
         let refused = |problem: Problem| {
             counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -299,7 +311,7 @@ impl Questions {
     pub fn counts(&self) -> QuestionCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &self.inner.counts;
-        let (running, waiting) = self.inner.admission.counts();
+        let (running, waiting) = self.inner.admitted();
         QuestionCounts {
             asked: of(&counts.asked),
             answered: of(&counts.answered),
@@ -315,6 +327,12 @@ impl Questions {
 }
 
 impl Inner {
+    /// Questions that are being answered, and those that wait.
+    fn admitted(&self) -> (usize, usize) {
+        let (long, quick) = (self.admission.counts(), self.quick.counts());
+        (long.0 + quick.0, long.1 + quick.1)
+    }
+
     fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Running>> {
         // every step under the lock leaves whole values behind
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
@@ -392,7 +410,7 @@ mod tests {
 
     /// Runs until it is stopped.
     fn endless(turn: &Turn) -> Answered<()> {
-        let _admitted = turn.enter()?;
+        let _admitted = turn.enter(u64::MAX)?;
         while !turn.control.progress.is_stopped() {
             thread::yield_now();
         }
@@ -444,6 +462,21 @@ mod tests {
     }
 
     #[test]
+    fn a_question_that_reads_little_does_not_wait_for_long_ones() {
+        let (runtime, questions) = (runtime(), questions(60_000));
+        let asking = questions.clone();
+        let long = runtime.spawn(async move { asking.answer(&asker("ann"), "endless".to_owned(), endless).await });
+        wait_until(|| questions.counts().running == 1);
+        let quick = |turn: &Turn| {
+            let _admitted = turn.enter_quick()?;
+            Ok(turn.inner.admitted())
+        };
+        let both = runtime.block_on(questions.answer(&asker("bob"), "quick".to_owned(), quick)).expect("an answer");
+        assert_eq!(both, (2, 0));
+        long.abort();
+    }
+
+    #[test]
     fn a_question_ends_at_its_time_limit() {
         let (runtime, questions) = (runtime(), questions(20));
         let problem =
@@ -460,7 +493,7 @@ mod tests {
         assert_eq!((problem.status, problem.detail.as_str()), (500, "the question panicked: offset 7"));
         let (sender, given) = mpsc::channel();
         let work = move |turn: &Turn| {
-            let _admitted = turn.enter()?;
+            let _admitted = turn.enter(u64::MAX)?;
             sender.send(7).map_err(|_| Problem::internal("nobody waits"))
         };
         runtime.block_on(questions.answer(&asker("ann"), "good".to_owned(), work)).expect("an answer");

@@ -1,5 +1,6 @@
 //! What every request shares.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,15 +11,15 @@ use weir_archive::Snapshot;
 use weir_flight::FlightOptions;
 use weir_flow::Column;
 use weir_postgres::PostgresOptions;
-use weir_query::{AggregateKey, FlowQuery, Select};
+use weir_query::{AggregateKey, FlowQuery, Select, TimeWindow};
 use weir_secure::TlsServer;
 use weir_sql::{EnrichmentFiles, FlowAnswer, FlowAnswers, Totals};
 
 use crate::access::{Access, Asker};
-use crate::archive::{AskedArchive, key_of};
+use crate::archive::AskedArchive;
 use crate::audit::{AuditLog, AuditOptions};
 use crate::body::{AnswerForm, CachedAnswer};
-use crate::cache::{AnswerCache, AnswerKey};
+use crate::cache::{AnswerCache, AnswerKey, ArchiveKey, Content};
 use crate::completeness::CompletenessBody;
 use crate::config::{HttpOptions, QuestionOptions};
 use crate::http_counts::HttpCounts;
@@ -138,40 +139,43 @@ impl Service {
         self: &Arc<Self>,
         asker: &Asker,
         text: String,
+        reads: Reads,
         work: impl FnOnce(&Question<'_>) -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
         let (service, view) = (Arc::clone(self), Arc::clone(&asker.view));
         let work = move |turn: &Turn| {
-            let _admitted = turn.enter()?;
             let snapshot = service.archive.snapshot()?;
             let answers = service.archive.answers(&snapshot, &turn.control, &view);
+            let _admitted = turn.enter(reads.rows_max(&answers))?;
             work(&Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view })
         };
         self.questions.answer(asker, text, work).await
     }
 
     /// Answers a question, from the cache when it was asked before. `text` is the question with its times as numbers: the
-    /// same text has the same answer as long as the archive does not change.
+    /// same text has the same answer as long as the archive does not change, or what it has of the window does not.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         asker: &Asker,
         form: AnswerForm,
         text: String,
+        reads: Reads,
         work: impl FnOnce(&Question<'_>) -> Answered<CachedAnswer> + Send + 'static,
     ) -> Answered<Response> {
         let service = Arc::clone(self);
         let (question, view) = (text.clone(), Arc::clone(&asker.view));
         let work = move |turn: &Turn| {
             let snapshot = service.archive.snapshot()?;
+            let answers = service.archive.answers(&snapshot, &turn.control, &view);
             let reloads = service.reloads.done();
-            let key = AnswerKey { state: key_of(&snapshot), form, reloads, view: view.identity(), question };
+            let state = state_of(&answers, &snapshot, reads)?;
+            let key = AnswerKey { state, form, reloads, view: view.identity(), question };
             if let Some(answer) = service.cache.get(&key) {
                 turn.count_cached();
                 turn.note_rows(answer.rows());
                 return Ok(answer.response(turn.took_ms(), true));
             }
-            let _admitted = turn.enter()?;
-            let answers = service.archive.answers(&snapshot, &turn.control, &view);
+            let _admitted = turn.enter(reads.rows_max(&answers))?;
             let question = Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view };
             let answer = work(&question)?;
             turn.note_rows(answer.rows());
@@ -180,6 +184,43 @@ impl Service {
         };
         self.questions.answer(asker, text, work).await
     }
+}
+
+/// What a question reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reads {
+    /// Flows of a window, and its books.
+    Flows(TimeWindow),
+    /// No flows.
+    NoFlows,
+    /// Whatever its statement says.
+    Anything,
+}
+
+impl Reads {
+    /// Rows that are read at most, as far as that is known.
+    fn rows_max(self, answers: &FlowAnswers) -> u64 {
+        match self {
+            Self::Flows(window) => answers.archive().map_or(u64::MAX, |archive| archive.estimate(&window).rows_max),
+            Self::NoFlows => 0,
+            Self::Anything => u64::MAX,
+        }
+    }
+}
+
+/// What an answer depends on: flows and books of a window that is over, or else everything.
+fn state_of(answers: &FlowAnswers, snapshot: &Snapshot, reads: Reads) -> Answered<ArchiveKey> {
+    let rows_gone = snapshot.rows_expired().saturating_add(snapshot.rows_set_aside());
+    // what is said about times that are still to come changes with the clock
+    let content = match (reads, answers.archive()) {
+        (Reads::Flows(window), Some(archive)) if window.until_ms.is_some_and(|until| until < now_ms()) => {
+            let mut hasher = DefaultHasher::new();
+            serde_json::to_string(&CompletenessBody::of(&archive.completeness(&window)?))?.hash(&mut hasher);
+            Content::Window { flows: archive.content(&window), books: hasher.finish() }
+        }
+        _ => Content::up_to(snapshot.follow_position()),
+    };
+    Ok(ArchiveKey { content, rows_gone })
 }
 
 /// A question at work.

@@ -145,7 +145,7 @@ async fn ask(service: &Arc<Service>, asker: &Asker, question: Question, work: Wo
     let (asked, slot, viewer) = (Arc::clone(service), Arc::clone(&refused), asker.clone());
     let run = move |turn: &Turn| -> Answered<()> {
         let snapshot = asked.archive.snapshot()?;
-        let _admitted = turn.enter()?;
+        let _admitted = turn.enter(u64::MAX)?;
         let engine = asked.archive.engine_in(&snapshot, &turn.control, &viewer.view, question.zone)?;
         let worked = work(&engine, &turn.control);
         engine.close(CLOSING_MAX);

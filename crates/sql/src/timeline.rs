@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch, TimestampMillisecondArray, UInt64Array};
-use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch, TimestampMillisecondArray, UInt64Array,
+};
+use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow::error::ArrowError;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -22,6 +24,8 @@ use weir_query::{TimeWindow, Totals};
 /// From the first millisecond of a minute to its last.
 const LAST_OF_MINUTE_MS: i64 = 59_999;
 
+/// Most values whose series are remembered.
+const KNOWN_MAX: usize = 1 << 16;
 /// Most steps that are kept before they are merged.
 const STEPS_MAX: i64 = 4096;
 
@@ -47,6 +51,8 @@ pub struct TimeLine {
     offset_ms: i64,
     /// The column that distinguishes flows, and the number of the series of each value.
     by: Option<(Column, HashMap<Vec<u8>, usize>)>,
+    /// The number of the series of a value of that column that fits a number: most come again and again, and writing them is slow.
+    known: HashMap<u64, usize>,
     labels: Vec<String>,
     steps: Steps,
 }
@@ -73,7 +79,7 @@ impl TimeLine {
     /// A time line of all flows as one series.
     pub fn new(measure: Measure, window: TimeWindow, zone: TimeZone) -> Self {
         let steps = Steps { step_ms: STEPS_MS[0], first: 0, amounts: vec![Amounts::default()] };
-        Self { measure, window, zone, offset_ms: 0, by: None, labels: Vec::new(), steps }
+        Self { measure, window, zone, offset_ms: 0, by: None, known: HashMap::new(), labels: Vec::new(), steps }
     }
 
     /// Tells flows apart by the values of a column: a series for each value of `labels`, written as tables have them,
@@ -134,7 +140,9 @@ impl TimeLine {
         let (starts, ends, received) = (times(Column::Start), times(Column::End), times(Column::Received));
         let counts = batch.column_by_name(self.amount_column().name());
         let counts = counts.and_then(|counts| counts.as_primitive_opt::<UInt64Type>());
-        let series = self.series_of(batch);
+        let mut known = std::mem::take(&mut self.known);
+        let series = self.series_of(batch, &mut known);
+        self.known = known;
         for row in 0..batch.num_rows() {
             let count = counts.filter(|counts| counts.is_valid(row)).map(|counts| counts.value(row));
             let count = if self.measure == Measure::Flows { count.or(Some(1)) } else { count };
@@ -147,20 +155,37 @@ impl TimeLine {
     }
 
     /// The number of the series of each row; nothing when there is only one.
-    fn series_of(&self, batch: &RecordBatch) -> Vec<usize> {
+    fn series_of(&self, batch: &RecordBatch, known: &mut HashMap<u64, usize>) -> Vec<usize> {
         let Some((column, series)) = &self.by else { return Vec::new() };
         let other = series.len();
         let Ok(position) = batch.schema_ref().index_of(column.name()) else {
             return vec![other; batch.num_rows()];
         };
-        let mut texts = ColumnText::new(batch.schema_ref().field(position), batch.column(position));
+        let values = batch.column(position);
+        let mut texts = ColumnText::new(batch.schema_ref().field(position), values);
         let mut text = Vec::new();
-        let number = |row| {
+        let mut read = |row| {
             text.clear();
             texts.push(row, &mut text);
             series.get(&text).copied().unwrap_or(other)
         };
-        (0..batch.num_rows()).map(number).collect()
+        let number = short_numbers(values);
+        let mut last = None;
+        let series_of = |row| {
+            let Some(number) = number(row) else { return read(row) };
+            if let Some((value, series)) = last
+                && value == number
+            {
+                return series;
+            }
+            if known.len() >= KNOWN_MAX {
+                known.clear();
+            }
+            let series = *known.entry(number).or_insert_with(|| read(row));
+            last = Some((number, series));
+            series
+        };
+        (0..batch.num_rows()).map(series_of).collect()
     }
 
     /// Adds what a flow carried from one moment to another, as far as it is in the window.
@@ -209,6 +234,28 @@ impl TimeLine {
         series.extend(rest.filter(|rest| self.by.is_none() || rest.max() > 0.0));
         let from_ms = self.steps.first.saturating_mul(self.steps.step_ms).saturating_sub(self.offset_ms);
         RateChart { title, measure: self.measure, zone: self.zone, from_ms, step_ms: self.steps.step_ms, series }
+    }
+}
+
+/// The value of a row as a number, of numbers of at most 32 bits and IPv4 addresses; `None` for others and nulls.
+fn short_numbers(values: &ArrayRef) -> Box<dyn Fn(usize) -> Option<u64> + '_> {
+    fn of<T: ArrowPrimitiveType>(values: &ArrayRef) -> Option<Box<dyn Fn(usize) -> Option<u64> + '_>>
+    where
+        u64: From<T::Native>,
+    {
+        let values = values.as_primitive_opt::<T>()?;
+        Some(Box::new(|row| values.is_valid(row).then(|| values.value(row).into())))
+    }
+    let of_number = of::<UInt8Type>(values).or_else(|| of::<UInt16Type>(values)).or_else(|| of::<UInt32Type>(values));
+    if let Some(number) = of_number {
+        return number;
+    }
+    match values.as_binary_opt::<i32>() {
+        Some(values) => Box::new(|row| {
+            let address = values.is_valid(row).then(|| <[u8; 4]>::try_from(values.value(row)).ok())??;
+            Some(u32::from_be_bytes(address).into())
+        }),
+        None => Box::new(|_| None),
     }
 }
 
@@ -312,7 +359,7 @@ impl Amounts {
 #[cfg(test)]
 mod tests {
 
-    use arrow::array::{ArrayRef, TimestampMillisecondArray, UInt8Array, UInt64Array};
+    use arrow::array::{ArrayRef, TimestampMillisecondArray, UInt8Array, UInt32Array, UInt64Array};
 
     use super::*;
 
@@ -368,6 +415,24 @@ mod tests {
         let chart = line.chart(String::new(), 1);
         let labels: Vec<_> = chart.series.iter().map(|series| series.label.as_str()).collect();
         assert_eq!((labels, rates(&chart, 0), rates(&chart, 1)), (vec!["UDP", "other"], vec![1.0], vec![2.0]));
+    }
+
+    /// Values that come again are told apart as at first, also when more of them came than are remembered.
+    #[test]
+    fn values_that_come_again_have_their_series() {
+        let label = |port: u32| format!("{port}");
+        let mut line = line(Measure::Flows, TimeWindow::default()).by(Column::SrcAs, vec![label(7), label(70_007)]);
+        let numbers: Vec<u32> = (0..80_000).chain([7; 3]).chain([70_007, 7, 70_007]).collect();
+        let times = |_| -> ArrayRef { Arc::new(TimestampMillisecondArray::from(vec![NEW_YEAR_MS; numbers.len()])) };
+        let values: ArrayRef = Arc::new(UInt32Array::from(numbers.clone()));
+        let columns = [("start", times(0)), ("end", times(0)), (Column::SrcAs.name(), values)];
+        let all = RecordBatch::try_from_iter(columns).expect("a batch");
+        for from in (0..all.num_rows()).step_by(9_000) {
+            line.add(&all.slice(from, 9_000.min(all.num_rows() - from)));
+        }
+        let chart = line.chart(String::new(), 1);
+        let flows: Vec<f64> = (0..3).map(|series| rates(&chart, series)[0] * chart.step_ms as f64 / 1000.0).collect();
+        assert_eq!(flows, [5.0, 3.0, 79_998.0]);
     }
 
     /// What goes in comes out, however steps were merged: against a walk over every millisecond.

@@ -16,7 +16,7 @@ use weir_flow::FlowBatch;
 use super::keys::KeyLayout;
 use super::measures::MeasureColumns;
 use super::pieces::{Pieces, part_chunk_bits};
-use super::row::{GroupSums, Key};
+use super::row::{GroupSums, Key, Row};
 use super::rows::Rows;
 use super::sums::{Counters, RankingCounter, Sums};
 use super::table::{BLOCK_ROWS, Groups, PARTS, part_of};
@@ -30,10 +30,10 @@ const JOINED_GROUPS_MAX: usize = 1 << 17;
 const OWN_GROUPS_MAX: usize = 1 << 20;
 /// Groups of a thread's own table, at least.
 const OWN_GROUPS_MIN: usize = 1 << 6;
-/// Bytes that a group takes in a table with its index.
-const GROUP_BYTES: usize = 96;
+/// Bytes that the index takes for a group, at most.
+const INDEX_BYTES: usize = 24;
 /// The share of the memory that the tables of all threads may take: one part of so many.
-const OWN_SHARE: usize = 4;
+const OWN_SHARE: usize = 2;
 /// Rows of a chunk of a table, as a power of two.
 const OWN_CHUNK_BITS: u32 = 12;
 
@@ -94,6 +94,8 @@ struct PartitionedGroups<K, S> {
     rows_seen: usize,
     /// Flows hardly repeat, so they are dealt out at once.
     is_direct: bool,
+    /// A full table showed that they do. What a new one sees first never repeats much, and says nothing then.
+    repeats: bool,
     /// None before anything was dealt out.
     parts: Vec<Rows<K, S>>,
     memory: Reservation,
@@ -106,6 +108,7 @@ impl<K: Key, S: GroupSums> PartitionedGroups<K, S> {
             own_max,
             rows_seen: 0,
             is_direct: false,
+            repeats: false,
             parts: Vec::new(),
             memory: memory.empty(),
         }
@@ -126,9 +129,11 @@ impl<K: Key, S: GroupSums> PartitionedGroups<K, S> {
         self.rows_seen += 1;
         self.own.add(hash, key, sums, more, &counting.measures)?;
         let groups = self.own.len();
-        if groups >= PROBE_GROUPS.min(self.own_max) && groups.is_power_of_two() {
+        let is_full = groups >= self.own_max;
+        if groups.is_power_of_two() && (is_full || (groups >= PROBE_GROUPS && !self.repeats)) {
             self.is_direct = self.rows_seen < groups + groups / 2;
-            if self.is_direct || groups >= self.own_max {
+            self.repeats |= is_full && !self.is_direct;
+            if self.is_direct || is_full {
                 self.deal(counting);
             }
         }
@@ -186,7 +191,8 @@ impl<S: Count> Collected<S> {
     pub(crate) fn new(counting: &Counting, options: &QueryOptions) -> Self {
         let memory = options.memory.reservation("groups");
         let own_bytes = options.memory.limit_bytes() / OWN_SHARE / options.threads.max(1);
-        let own_max = (own_bytes / GROUP_BYTES).clamp(OWN_GROUPS_MIN, OWN_GROUPS_MAX);
+        let group_bytes = size_of::<Row<u128, S>>() + INDEX_BYTES;
+        let own_max = (own_bytes / group_bytes).clamp(OWN_GROUPS_MIN, OWN_GROUPS_MAX);
         let own_max = 1 << own_max.ilog2();
         let measures = counting.measures.len();
         Self {
@@ -212,6 +218,11 @@ impl<S: Count> Collected<S> {
             largest.long.join(other.long, counting)?;
         }
         Ok(Ok(largest))
+    }
+
+    /// Groups that are in the table.
+    pub(crate) fn groups(&self) -> usize {
+        self.short.own.len() + self.long.own.len()
     }
 
     /// All of it as one part, of which nothing was dealt out.

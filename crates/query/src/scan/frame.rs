@@ -11,7 +11,7 @@ use crate::QueryError;
 const HOSTS_MAX: u128 = 64;
 
 /// Whether a flow of the frame may be wanted, by what the frame says about them.
-pub(super) fn may_have(frame: &TailFrame, wanted: &Wanted) -> bool {
+pub(crate) fn may_have(frame: &TailFrame, wanted: &Wanted) -> bool {
     if frame.flows() == 0 {
         return false;
     }

@@ -40,6 +40,7 @@ pub use unit::ScanUnit;
 
 pub use crate::decode::PageDecoder;
 
+pub(crate) use frame::may_have as frame_may_have;
 pub(crate) use wanted::Wanted;
 pub(crate) use window::may_have;
 

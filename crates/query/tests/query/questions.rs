@@ -184,3 +184,36 @@ fn answers_are_those_of_counting_row_by_row() {
     };
     every_case(&options, &QueryOptions { threads: 3, ..QueryOptions::default() }, every_question);
 }
+
+/// A few groups of many flows are counted in one pass, and are what they are when all groups are asked for.
+#[test]
+fn few_groups_are_counted_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(folder.path(), ArchiveOptions::default()).expect("an archive");
+    let mut model = TrafficModel::new(8);
+    (model.hosts, model.received) = (1 << 12, true);
+    let mut flows = 0;
+    for batch in model.flows(120_000).expect("a model") {
+        flows += batch.rows() as u64;
+        writer.append(Delivery::from(batch)).expect("appended");
+    }
+    writer.close().expect("sealed");
+    let ask = |column: Column, limit: Option<usize>| {
+        let options = QueryOptions::default();
+        let progress = Arc::clone(&options.progress);
+        let (keys, sorting) = (vec![AggregateKey::Column(column)], Some(Sorting::usual(Order::Bytes)));
+        let select = Select::Aggregate { keys, more: Vec::new(), sorting, limit };
+        let (filter, window) = (weir_filter::parse("any").expect("a filter"), TimeWindow::default());
+        let question = FlowQuery { filter, window, select, scaled: false };
+        let archive = Archive::open(folder.path(), options).expect("an archive");
+        let answer = archive.ask(&question).expect("an answer");
+        let rows: Vec<_> = answer.flat_map(|batch| texts(&batch.expect("a batch"))).collect();
+        (rows, progress.counts().rows_done)
+    };
+    for (column, passes) in [(Column::Protocol, 1), (Column::SrcAddr, 2)] {
+        let (first, read) = ask(column, Some(3));
+        let (all, _) = ask(column, None);
+        assert_eq!(first, all[..3], "{column:?}");
+        assert!(read > (passes - 1) * flows && read <= passes * flows, "{column:?}: {read} rows were read");
+    }
+}

@@ -22,7 +22,7 @@ use crate::access::Asker;
 use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
 use crate::body::AnswerForm;
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Flows that are looked at.
 const FLOWS_MAX: usize = 100_000;
@@ -107,7 +107,7 @@ pub(crate) async fn biflows(
         let completeness = question.completeness(&query)?;
         body.finish(&AnswerNotes { totals: None, completeness, position: question.position(), is_truncated })
     };
-    service.answer(&asker, form, text, work).await
+    service.answer(&asker, form, text, Reads::Flows(which.window), work).await
 }
 
 /// What conversations are sorted by.

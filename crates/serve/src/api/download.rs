@@ -21,7 +21,7 @@ use super::parameters::{WhichFlows, column, limit, names, sorting};
 use crate::access::Asker;
 use crate::body::with_type;
 use crate::problem::{Answered, Problem, with_causes};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Rows unless a request asks for another number, and the most.
 const ROWS: (usize, usize) = (100_000, 1_000_000);
@@ -112,7 +112,7 @@ pub(crate) async fn download(
         headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(format.file_name()));
         Ok(response)
     };
-    service.ask(&asker, text, work).await
+    service.ask(&asker, text, Reads::Flows(which.window), work).await
 }
 
 /// The octets of the file, and how many rows it has.

@@ -15,7 +15,7 @@ use crate::access::Asker;
 use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
 use crate::body::{AnswerForm, json};
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Rows unless a request asks for another number, and the most.
 const ROWS: (usize, usize) = (200, 10_000);
@@ -109,7 +109,7 @@ pub(crate) async fn flows(
         let completeness = question.completeness(&query)?;
         body.finish(&AnswerNotes { totals, completeness, position: question.position(), is_truncated })
     };
-    service.answer(&asker, form, text, work).await
+    service.answer(&asker, form, text, Reads::Flows(which.window), work).await
 }
 
 /// Which flows a question is about.

@@ -20,7 +20,7 @@ use crate::access::Asker;
 use crate::body::json;
 use crate::live::name_of;
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Interfaces that are listed, those with most octets.
 const INTERFACES_MAX: usize = 2000;
@@ -75,7 +75,7 @@ pub(crate) async fn interfaces(
 ) -> Answered<Response> {
     asker.needs_all_flows()?;
     let which = WhichFlows::of(None, params.from.as_deref(), params.until.as_deref())?;
-    let query = move |column: Column| {
+    let query = |column: Column| {
         let keys = vec![AggregateKey::Column(Column::Exporter), AggregateKey::Column(column)];
         let sorting = Some(Sorting::usual(Order::Bytes));
         which.query(Select::Aggregate { keys, more: Vec::new(), sorting, limit: Some(INTERFACES_MAX) })
@@ -93,7 +93,7 @@ pub(crate) async fn interfaces(
         question.turn.note_rows(all.len() as u64);
         json(&all)
     };
-    service.ask(&asker, text, work).await
+    service.ask(&asker, text, Reads::Flows(which.window), work).await
 }
 
 /// Adds what went through interfaces in one direction.

@@ -15,7 +15,7 @@ use super::parameters::column;
 use crate::access::Asker;
 use crate::body::json;
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Values of a request.
 const VALUES_MAX: usize = 500;
@@ -86,7 +86,7 @@ pub(crate) async fn names(
         }
         json(&names)
     };
-    service.ask(&asker, format!("names of {count} values"), work).await
+    service.ask(&asker, format!("names of {count} values"), Reads::NoFlows, work).await
 }
 
 fn of_addresses(question: &Question<'_>, values: &[String]) -> Answered<BTreeMap<String, KnownName>> {

@@ -17,7 +17,7 @@ use crate::access::Asker;
 use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Rows of a ranking unless a request asks for another number, and the most.
 const RANKED: (usize, usize) = (10, 10_000);
@@ -73,7 +73,7 @@ pub(crate) async fn rank(
     let limit = limit(params.limit, RANKED.0, RANKED.1)?;
     let query = which.query(ranking(params.by.trim(), params.measure, limit)?);
     let text = which.text(&params.text("rank", limit));
-    service.answer(&asker, form, text, move |question| ranked(question, &query, form)).await
+    service.answer(&asker, form, text, Reads::Flows(which.window), move |question| ranked(question, &query, form)).await
 }
 
 /// Groups flows by several columns.
@@ -92,7 +92,7 @@ pub(crate) async fn group(
     let (keys, sorting) = (keys(&params.by)?, Some(params.measure.sorting()));
     let query = which.query(Select::Aggregate { keys, more: Vec::new(), sorting, limit: Some(limit) });
     let text = which.text(&params.text("group", limit));
-    service.answer(&asker, form, text, move |question| ranked(question, &query, form)).await
+    service.answer(&asker, form, text, Reads::Flows(which.window), move |question| ranked(question, &query, form)).await
 }
 
 /// The rows, each with its share of all flows.

@@ -18,7 +18,7 @@ use crate::access::Asker;
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Groups unless a request asks for another number, and the most: with more nobody can tell them apart.
 const GROUPS: (usize, usize) = (50, 1000);
@@ -123,7 +123,7 @@ pub(crate) async fn sankey(
             question.position()
         )))
     };
-    service.answer(&asker, AnswerForm::Json, text, work).await
+    service.answer(&asker, AnswerForm::Json, text, Reads::Flows(which.window), work).await
 }
 
 /// Groups as nodes and links.

@@ -81,7 +81,7 @@ pub(crate) async fn list(
     let asked = Arc::clone(&service);
     let text = format!("series family={:?} match={:?}", params.family, params.matched);
     let work = move |turn: &Turn| {
-        let _admitted = turn.enter()?;
+        let _admitted = turn.enter_quick()?;
         let store = open(&asked)?;
         let mut keys: Vec<String> = Vec::new();
         if let Some(name) = &params.family {
@@ -151,7 +151,7 @@ pub(crate) async fn fetch(
     let asked = Arc::clone(&service);
     let text = format!("series fetch family={} key={:?} from={from_ms} until={until_ms}", params.family, params.key);
     let work = move |turn: &Turn| {
-        let _admitted = turn.enter()?;
+        let _admitted = turn.enter_quick()?;
         let store = open(&asked)?;
         let (id, found) = family(&store, &params.family)?;
         let series = series_of(&store, id, params.key.as_deref())?;

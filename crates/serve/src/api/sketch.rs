@@ -27,7 +27,7 @@ use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Steps of a sketch.
 const STEPS: i64 = 48;
@@ -104,7 +104,7 @@ pub(crate) async fn sketch(
     let by = params.by.as_deref().map(str::trim).filter(|by| !by.is_empty());
     let column = by.map(single_column).transpose()?;
     let ranked = by.map(|by| ranking(by, params.measure, CANDIDATES)).transpose()?.map(|select| which.query(select));
-    let measure = params.measure;
+    let (measure, window) = (params.measure, which.window);
     let text = which.text(&format!("sketch by={} top={top} measure={}", by.unwrap_or_default(), measure.name()));
     let work = move |question: &Question<'_>| {
         question.check(ranked.as_ref().unwrap_or(&which.query(list(&[]))))?;
@@ -124,7 +124,7 @@ pub(crate) async fn sketch(
         let completeness = question.completeness(&which.query(list(&[])))?;
         body(&steps, &rates, measure, &completeness, question.position())
     };
-    service.answer(&asker, AnswerForm::Json, text, work).await
+    service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
 }
 
 /// What a slice carried per second, by series.

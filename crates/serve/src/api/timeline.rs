@@ -18,7 +18,7 @@ use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Service};
+use crate::service::{Question, Reads, Service};
 
 /// Series of their own unless a request asks for another number, and the most.
 const SERIES: (usize, usize) = (8, 50);
@@ -93,7 +93,7 @@ pub(crate) async fn timeline(
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
     let top = limit(params.top, SERIES.0, SERIES.1)?;
     let points = limit(params.points, POINTS.0, POINTS.1)?;
-    let measure = params.measure;
+    let (measure, window) = (params.measure, which.window);
     let by = params.by.filter(|by| !by.trim().is_empty()).map(|by| by.trim().to_owned());
     let column = by.as_deref().map(single_column).transpose()?;
     let top_query = by.as_deref().map(|by| ranking(by, measure, top)).transpose()?.map(|select| which.query(select));
@@ -114,7 +114,7 @@ pub(crate) async fn timeline(
         let completeness = question.completeness(&query)?;
         body(&line.chart(String::new(), points), &completeness, question.position())
     };
-    service.answer(&asker, AnswerForm::Json, text, work).await
+    service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
 }
 
 /// The body of a chart. A step that has not begun is not zero: nothing is known of it.

@@ -164,6 +164,33 @@ fn a_repeated_question(service: &Service) {
     assert!(arrow.head.contains("content-type: application/vnd.apache.arrow.stream"), "{}", arrow.head);
 }
 
+/// What was asked of a time that is over is answered again without reading while flows of other times come in, and read anew
+/// when flows of that time have come.
+#[test]
+fn answers_about_the_past_are_kept_while_flows_come_in() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("flows.pcap").display().to_string();
+    let archive = folder.path().join("archive").display().to_string();
+    assert!(run(&["generate", "--write", &capture, "--records", "2000"]).status.success());
+    assert!(run(&["import", "--archive", &archive, &capture]).status.success());
+    let service = Service::start(&["--archive", &archive, "--collect", "127.0.0.1:0"]);
+    let collector = service.collector.expect("it collects").to_string();
+    let send = |start: &str, flows: u64| {
+        let sent = run(&["generate", "--to", &collector, "--records", "500", "--start", start]);
+        assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+        service.wait_for("/info", |info| info["archive"]["flows"] == flows);
+    };
+    let ask = || service.get("/rank?by=proto&limit=9&from=2025-12-31T00:00:00Z&until=2026-01-01T12:00:00Z");
+    let first = ask();
+    assert_eq!((&first["totals"]["flows"], &first["is_cached"]), (&json!(2000), &json!(false)));
+    send("2026-02-01T00:00:00Z", 2500);
+    let kept = ask();
+    assert_eq!((&kept["rows"], &kept["is_cached"]), (&first["rows"], &json!(true)));
+    send("2026-01-01T00:30:00Z", 3000);
+    let read = ask();
+    assert_eq!((&read["totals"]["flows"], &read["is_cached"]), (&json!(2500), &json!(false)));
+}
+
 /// What a time line has altogether, in bytes.
 fn bytes_of(line: &Value) -> f64 {
     let series = line["series"].as_array().expect("series").iter();
