@@ -9,6 +9,7 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::retry::DefaultRetryPolicy;
 use scylla::statement::Consistency;
+use tokio::sync::Mutex;
 
 use crate::options::WriteConsistency;
 use crate::{CassandraError, CassandraOptions};
@@ -118,7 +119,7 @@ impl Agreement {
         options: &CassandraOptions,
     ) -> Result<T, CassandraError> {
         match made {
-            Err(refusal) if !refusal.may_pass() => {
+            Err(refusal @ CassandraError::Refused { .. }) => {
                 let now = session.check_schema_agreement().await.ok().flatten().map(|version| version.as_u128());
                 let is_same = now.is_some() && now == self.0;
                 Err(if is_same { refusal } else { still_learning(options, &refusal.to_string()) })
@@ -128,16 +129,31 @@ impl Agreement {
     }
 }
 
-/// Fails when nodes know different tables at the moment, so that what one of them refuses says nothing.
-pub(crate) async fn check_agreed(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
-    match session.check_schema_agreement().await {
-        Ok(Some(_)) => Ok(()),
-        _ => Err(still_learning(options, "flows are refused")),
+/// The tables that all nodes knew when something was refused last. What is refused after that, while they still know the same,
+/// was refused by nodes that knew them.
+#[derive(Default)]
+pub(crate) struct Settled(Mutex<Option<u128>>);
+
+impl Settled {
+    /// Fails when the refusal may be that of a node which did not know a table yet: then what was refused is to be sent again.
+    pub(crate) async fn check(
+        &self,
+        session: &Session,
+        options: &CassandraOptions,
+        refusal: &str,
+    ) -> Result<(), CassandraError> {
+        let now = session.check_schema_agreement().await.ok().flatten().map(|version| version.as_u128());
+        let mut known = self.0.lock().await;
+        if now.is_some() && *known == now {
+            return Ok(());
+        }
+        *known = now;
+        Err(still_learning(options, refusal))
     }
 }
 
 fn still_learning(options: &CassandraOptions, message: &str) -> CassandraError {
-    let message = format!("nodes do not agree on the tables that there are: {message}");
+    let message = format!("nodes may not all know the tables yet, it is sent again: {message}");
     CassandraError::Unavailable { hosts: options.to.hosts_text(), message }
 }
 

@@ -16,7 +16,7 @@ use scylla::statement::Statement;
 use scylla::value::CqlTimestamp;
 use weir_flow::{Column, ColumnType};
 
-use crate::connect::{check_agreed, statement_error};
+use crate::connect::statement_error;
 use crate::options::Model;
 use crate::times::insert_times;
 use crate::{CassandraError, CassandraOptions};
@@ -133,7 +133,6 @@ async fn widen_times(session: &Session, options: &CassandraOptions) -> Result<()
 
 /// Fails when a table that rows are written to is not there any more, or lacks columns: a refusal is none of rows then.
 pub(crate) async fn check_whole(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
-    check_agreed(session, options).await?;
     is_whole(options, &missing_statements(options, &columns(session, options).await?))
 }
 
@@ -143,7 +142,6 @@ pub(crate) async fn check_statistics_whole(
     options: &CassandraOptions,
     metrics: &[String],
 ) -> Result<(), CassandraError> {
-    check_agreed(session, options).await?;
     let found = columns(session, options).await?;
     is_whole(options, &missing_series_statements(options, &series_columns(found), metrics, &lifetime(options)))
 }

@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OnceCell;
 use weir_forward::{StatisticsStep, StatisticsStore, StoreError, StoredRows};
 
-use crate::connect::{Agreement, connect, is_of_row, message, statement_error};
+use crate::connect::{Agreement, Settled, connect, is_of_row, message, statement_error};
 use crate::writer::{prepare, using_ttl};
 use crate::{CassandraError, CassandraOptions, schema};
 
@@ -40,6 +40,7 @@ struct Connected {
     session: Session,
     schema: SchemaRef,
     insert: PreparedStatement,
+    settled: Settled,
 }
 
 impl std::fmt::Debug for CassandraStatistics {
@@ -79,9 +80,9 @@ async fn store(
         let agreement = Agreement::wait(&session).await;
         let made = make(&session, options, &schema).await;
         let insert = agreement.judge(made, &session, options).await?;
-        *connected = Some(Connected { session, schema, insert });
+        *connected = Some(Connected { session, schema, insert, settled: Settled::default() });
     }
-    let Some(Connected { session, insert, schema }) = &*connected else { return Ok(StoredRows::default()) };
+    let Some(Connected { session, insert, schema, settled }) = &*connected else { return Ok(StoredRows::default()) };
     let refusal = &OnceCell::new();
     let sent = stream::iter(rows(step)).map(|values| async move {
         match session.execute_unpaged(insert, values).await {
@@ -101,6 +102,7 @@ async fn store(
     });
     let stored = stored.await?;
     if let Some(refusal) = refusal.get() {
+        settled.check(session, options, refusal).await?;
         schema::check_statistics_whole(session, options, &metric_names(schema)).await?;
         tracing::warn!("{} rows of statistics cannot be stored, ever; the first of them: {refusal}", stored.refused);
     }

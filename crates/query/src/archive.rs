@@ -278,7 +278,9 @@ pub(crate) fn parts_of_flows(
     };
     let mut wanted = Wanted::new(question, grouping.columns());
     let mut only = None;
-    if let Some(lean) = grouping.lean().filter(|_| !has_few_groups(flows, &wanted, grouping, options)) {
+    if let Some(lean) = grouping.lean()
+        && !has_few_groups(flows, &wanted, grouping, options)?
+    {
         let wanted_first = Wanted::new(question, grouping.lean_columns(lean));
         let measures = std::mem::take(&mut grouping.counting.measures);
         let parts = parts::<u64>(flows, &wanted_first, grouping, &lean, None, options)?;

@@ -16,6 +16,8 @@ pub(crate) const PASSES_MAX: usize = 64;
 const PASSES_OF_ALL_MAX: usize = 4;
 /// Rows that are tried to see whether they have few groups, and how many that is: their counters stay near the processor.
 const TRIED_ROWS: usize = 50_000;
+/// Rows that are looked at for them, at most, where few pass.
+const LOOKED_AT_MAX: usize = 5 * TRIED_ROWS;
 const FEW_GROUPS: usize = 1 << 10;
 
 /// A decoder of pages for one thread.
@@ -41,25 +43,27 @@ pub(crate) fn has_few_groups(
     wanted: &Wanted,
     grouping: &Grouping,
     options: &QueryOptions,
-) -> bool {
-    let count = |segment| -> Result<bool, QueryError> {
-        // rows that are tried are no progress
-        let scan = FlowScan::of(&flows.of_segment(segment), wanted.clone(), &Arc::default());
-        let (mut decoder, counting) = (decoder()?, &grouping.counting);
-        let (mut collected, mut rows) = (Collected::<Sums>::new(counting, options), 0);
-        while rows < TRIED_ROWS
-            && let Some(unit) = scan.next_unit()?
-        {
-            unit.read(&mut decoder, |batch| {
-                rows += batch.rows();
-                Ok(collected.add(counting, &(), None, &batch)?)
-            })?;
+) -> Result<bool, QueryError> {
+    let Some(segment) = flows.segments.get(flows.segments.len() / 2) else { return Ok(false) };
+    // rows that are tried are no progress
+    let scan = FlowScan::of(&flows.of_segment(segment), wanted.clone(), &Arc::default());
+    let (mut decoder, counting) = (decoder()?, &grouping.counting);
+    let (mut collected, mut tried, mut looked_at) = (Collected::<Sums>::new(counting, options), 0, 0);
+    let is_few = |collected: &Collected<Sums>| collected.groups().is_some_and(|groups| groups <= FEW_GROUPS);
+    while tried < TRIED_ROWS && looked_at < LOOKED_AT_MAX && is_few(&collected) {
+        go_on(options)?;
+        let Ok(Some(unit)) = scan.next_unit() else { break };
+        looked_at += unit.rows();
+        let read = unit.read(&mut decoder, |batch| {
+            tried += batch.rows();
+            Ok(collected.add(counting, &(), None, &batch)?)
+        });
+        if read.is_err() {
+            // what fails here fails again where it is told
+            return Ok(false);
         }
-        Ok(rows >= TRIED_ROWS && collected.groups() <= FEW_GROUPS)
-    };
-    let middle = flows.segments.get(flows.segments.len() / 2);
-    // what fails here fails again where it is told
-    middle.is_some_and(|segment| count(segment).unwrap_or(false))
+    }
+    Ok(tried >= TRIED_ROWS && is_few(&collected))
 }
 
 /// The groups of all parts, reading the flows as often as memory makes necessary.

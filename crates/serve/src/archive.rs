@@ -49,8 +49,8 @@ impl AskedArchive {
             latest: Mutex::default(),
             memory: MemoryPool::new(octets(half)),
             threads: options.threads.unwrap_or_else(|| QueryOptions::default().threads),
-            engine_octets_max: octets(half / options.at_once.max(1) as u64),
-            spill_octets_max: options.spill.bytes() / options.at_once.max(1) as u64,
+            engine_octets_max: octets(half / options.turns()),
+            spill_octets_max: options.spill.bytes() / options.turns(),
             enrichment: RwLock::default(),
         })
     }

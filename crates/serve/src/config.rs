@@ -55,7 +55,7 @@ options! {
         memory: ByteSize = ByteSize::from_mib(1024) => 1..=1 << 50,
         /// Use at most this much space on disk for what does not fit into memory.
         spill: ByteSize = ByteSize::from_mib(10 << 10) => 0..=1 << 60,
-        /// Answer at most this many questions at a time, and as many that read few flows besides; the others wait for their turn.
+        /// Answer at most this many questions at a time, and half as many that read few flows besides; the others wait for their turn.
         at_once: usize = 2 => 1..=1024,
         /// Let at most this many wait; more are refused.
         waiting_max: usize = 64 => 1..=100_000,
@@ -70,6 +70,18 @@ options! {
         time_limit: TimeSpan = TimeSpan::from_secs(60),
         /// Use at most this many threads for a question; without it one per core.
         threads: Option<usize>,
+    }
+}
+
+impl QuestionOptions {
+    /// Questions that read few flows and are answered at a time, besides the others.
+    pub(crate) fn quick_at_once(&self) -> usize {
+        (self.at_once / 2).max(1)
+    }
+
+    /// Questions that are answered at a time, of both kinds, among which memory and disk are shared out.
+    pub(crate) fn turns(&self) -> u64 {
+        (self.at_once + self.quick_at_once()) as u64
     }
 }
 

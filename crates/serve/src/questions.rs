@@ -1,6 +1,6 @@
 //! Questions that run: how many at once, for whom, and how they end.
 //!
-//! A question runs in a thread that gives way to those that collect. So many are answered at a time, and as many that read few
+//! A question runs in a thread that gives way to those that collect. So many are answered at a time, and half as many that read few
 //! rows besides: what a page of the last minutes asks does not wait for statements about a year. The others wait for
 //! their turn, and when too many wait, or too many are of one user, the next is refused at once rather than late. A client
 //! that leaves, an operator who cancels and the time limit end a question in one way: its [`Progress`] is stopped.
@@ -171,7 +171,7 @@ impl Questions {
     pub(crate) fn new(options: &QuestionOptions, audit: Arc<AuditLog>) -> Self {
         let inner = Inner {
             admission: Admission::new(options.at_once),
-            quick: Admission::new(options.at_once),
+            quick: Admission::new(options.quick_at_once()),
             waiting_max: options.waiting_max,
             per_user_max: options.per_user_max,
             time_max: options.time_limit.duration(),

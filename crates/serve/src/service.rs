@@ -168,7 +168,11 @@ impl Service {
             let snapshot = service.archive.snapshot()?;
             let answers = service.archive.answers(&snapshot, &turn.control, &view);
             let reloads = service.reloads.done();
-            let state = state_of(&answers, &snapshot, reads)?;
+            let state = {
+                // books are read for it
+                let _admitted = turn.enter_quick()?;
+                state_of(&answers, &snapshot, reads)?
+            };
             let key = AnswerKey { state, form, reloads, view: view.identity(), question };
             if let Some(answer) = service.cache.get(&key) {
                 turn.count_cached();
@@ -210,17 +214,20 @@ impl Reads {
 
 /// What an answer depends on: flows and books of a window that is over, or else everything.
 fn state_of(answers: &FlowAnswers, snapshot: &Snapshot, reads: Reads) -> Answered<ArchiveKey> {
-    let rows_gone = snapshot.rows_expired().saturating_add(snapshot.rows_set_aside());
     // what is said about times that are still to come changes with the clock
-    let content = match (reads, answers.archive()) {
+    match (reads, answers.archive()) {
         (Reads::Flows(window), Some(archive)) if window.until_ms.is_some_and(|until| until < now_ms()) => {
             let mut hasher = DefaultHasher::new();
             serde_json::to_string(&CompletenessBody::of(&archive.completeness(&window)?))?.hash(&mut hasher);
-            Content::Window { flows: archive.content(&window), books: hasher.finish() }
+            let content = Content::Window { flows: archive.content(&window), books: hasher.finish() };
+            // what has gone is not among the segments any more
+            Ok(ArchiveKey { content, rows_gone: 0 })
         }
-        _ => Content::up_to(snapshot.follow_position()),
-    };
-    Ok(ArchiveKey { content, rows_gone })
+        _ => {
+            let rows_gone = snapshot.rows_expired().saturating_add(snapshot.rows_set_aside());
+            Ok(ArchiveKey { content: Content::up_to(snapshot.follow_position()), rows_gone })
+        }
+    }
 }
 
 /// A question at work.

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, OnceCell, Semaphore};
 use weir_forward::{ForwardDelivery, StoredRows};
 
 use super::insert::{Inserts, insert_packet, prepare, using_ttl};
-use crate::connect::{Agreement, connect, is_final, is_of_row, message, statement_error};
+use crate::connect::{Agreement, Settled, connect, is_final, is_of_row, message, statement_error};
 use crate::options::{DAY_MS, Model};
 use crate::packets::{PartitionPackets, SECOND_MS, packets};
 use crate::piece::Piece;
@@ -36,6 +36,7 @@ pub(super) struct Cluster {
 pub(super) struct Connected {
     session: Session,
     statements: Statements,
+    settled: Settled,
     buckets: Mutex<HashSet<Place>>,
     times: Mutex<HashMap<Place, FlowTimes>>,
 }
@@ -90,7 +91,8 @@ impl Cluster {
             let agreement = Agreement::wait(&session).await;
             let made = Statements::make(&session, &self.options).await;
             let statements = agreement.judge(made, &session, &self.options).await?;
-            Ok(Arc::new(Connected { session, statements, buckets: Mutex::default(), times: Mutex::default() }))
+            let (settled, buckets, times) = (Settled::default(), Mutex::default(), Mutex::default());
+            Ok(Arc::new(Connected { session, statements, settled, buckets, times }))
         });
         connected.await.map(Arc::clone)
     }
@@ -99,10 +101,14 @@ impl Cluster {
     pub(super) async fn store(&self, delivery: ForwardDelivery) -> Result<StoredRows, CassandraError> {
         let connected = self.ready().await?;
         let shard = (delivery.position.position.get() % u64::from(self.options.writing.shards)) as i16;
-        match &connected.statements.insert_packet {
+        let stored = match &connected.statements.insert_packet {
             Some(statement) => self.store_packets(&connected, statement, &delivery, shard).await,
             None => self.store_flows(&connected, &delivery, shard).await,
+        };
+        if let Err(refusal @ CassandraError::Refused { .. }) = &stored {
+            connected.settled.check(&connected.session, &self.options, &refusal.to_string()).await?;
         }
+        stored
     }
 
     async fn store_flows(
@@ -124,7 +130,7 @@ impl Cluster {
             self.note_times(connected, partition.place, columns.times(&partition.rows)).await?;
             pieces.extend(partition.cut(self.options.batch_octets()));
         }
-        self.send_all(&connected.session, &statement, pieces).await
+        self.send_all(connected, &statement, pieces).await
     }
 
     async fn store_packets(
@@ -146,7 +152,7 @@ impl Cluster {
         if refused > 0 {
             tracing::warn!("{refused} flows cannot be expressed in IPFIX and are not stored");
         }
-        let mut stored = self.send_all(&connected.session, statement, pieces).await?;
+        let mut stored = self.send_all(connected, statement, pieces).await?;
         stored.refused += refused;
         Ok(stored)
     }
@@ -154,10 +160,11 @@ impl Cluster {
     /// Sends all pieces of a delivery, some at a time.
     async fn send_all<P: Piece>(
         &self,
-        session: &Session,
+        connected: &Connected,
         statement: &PreparedStatement,
         pieces: Vec<P>,
     ) -> Result<StoredRows, CassandraError> {
+        let session = &connected.session;
         let refusal = OnceCell::new();
         let mut sending = FuturesUnordered::new();
         let mut stored = StoredRows::default();
@@ -172,6 +179,7 @@ impl Cluster {
         }
         if let Some(refusal) = refusal.get() {
             // rows were refused for what is in them, unless a table is gone or not known everywhere yet
+            connected.settled.check(session, &self.options, refusal).await?;
             schema::check_whole(session, &self.options).await?;
             tracing::warn!("{} flows cannot be stored, ever; the first of them: {refusal}", stored.refused);
         }

@@ -33,7 +33,7 @@ const OWN_GROUPS_MIN: usize = 1 << 6;
 /// Bytes that the index takes for a group, at most.
 const INDEX_BYTES: usize = 24;
 /// The share of the memory that the tables of all threads may take: one part of so many.
-const OWN_SHARE: usize = 2;
+const OWN_SHARE: usize = 4;
 /// Rows of a chunk of a table, as a power of two.
 const OWN_CHUNK_BITS: u32 = 12;
 
@@ -191,10 +191,10 @@ impl<S: Count> Collected<S> {
     pub(crate) fn new(counting: &Counting, options: &QueryOptions) -> Self {
         let memory = options.memory.reservation("groups");
         let own_bytes = options.memory.limit_bytes() / OWN_SHARE / options.threads.max(1);
-        let group_bytes = size_of::<Row<u128, S>>() + INDEX_BYTES;
+        let measures = counting.measures.len();
+        let group_bytes = size_of::<Row<u128, S>>() + measures * size_of::<Option<u64>>() + INDEX_BYTES;
         let own_max = (own_bytes / group_bytes).clamp(OWN_GROUPS_MIN, OWN_GROUPS_MAX);
         let own_max = 1 << own_max.ilog2();
-        let measures = counting.measures.len();
         Self {
             short: PartitionedGroups::new(own_max, measures, &memory),
             long: PartitionedGroups::new(own_max, measures, &memory),
@@ -220,9 +220,10 @@ impl<S: Count> Collected<S> {
         Ok(Ok(largest))
     }
 
-    /// Groups that are in the table.
-    pub(crate) fn groups(&self) -> usize {
-        self.short.own.len() + self.long.own.len()
+    /// Groups that there are; `None` when some were dealt out, which are not known to be others.
+    pub(crate) fn groups(&self) -> Option<usize> {
+        let is_whole = self.short.is_whole() && self.long.is_whole();
+        is_whole.then(|| self.short.own.len() + self.long.own.len())
     }
 
     /// All of it as one part, of which nothing was dealt out.
