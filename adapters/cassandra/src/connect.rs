@@ -129,25 +129,31 @@ impl Agreement {
     }
 }
 
-/// The tables that all nodes knew when something was refused last. What is refused after that, while they still know the same,
-/// was refused by nodes that knew them.
+/// The tables that all nodes knew when something was refused last. What is sent after that and refused while they still know the
+/// same was refused by nodes that knew them.
 #[derive(Default)]
 pub(crate) struct Settled(Mutex<Option<u128>>);
 
 impl Settled {
-    /// Fails when the refusal may be that of a node which did not know a table yet: then what was refused is to be sent again.
+    /// What is known before something is sent.
+    pub(crate) async fn before(&self) -> Option<u128> {
+        *self.0.lock().await
+    }
+
+    /// Fails when the refusal of what was sent may be that of a node which did not know a table yet: then it is to be sent again.
     pub(crate) async fn check(
         &self,
+        before: Option<u128>,
         session: &Session,
         options: &CassandraOptions,
         refusal: &str,
     ) -> Result<(), CassandraError> {
         let now = session.check_schema_agreement().await.ok().flatten().map(|version| version.as_u128());
-        let mut known = self.0.lock().await;
-        if now.is_some() && *known == now {
+        if now.is_some() && now == before {
             return Ok(());
         }
-        *known = now;
+        // of others that are on their way this says nothing: they were sent before
+        *self.0.lock().await = now;
         Err(still_learning(options, refusal))
     }
 }

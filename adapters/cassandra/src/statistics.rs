@@ -83,7 +83,7 @@ async fn store(
         *connected = Some(Connected { session, schema, insert, settled: Settled::default() });
     }
     let Some(Connected { session, insert, schema, settled }) = &*connected else { return Ok(StoredRows::default()) };
-    let refusal = &OnceCell::new();
+    let (before, refusal) = (settled.before().await, &OnceCell::new());
     let sent = stream::iter(rows(step)).map(|values| async move {
         match session.execute_unpaged(insert, values).await {
             Ok(_) => Ok(StoredRows { stored: 1, refused: 0 }),
@@ -102,7 +102,7 @@ async fn store(
     });
     let stored = stored.await?;
     if let Some(refusal) = refusal.get() {
-        settled.check(session, options, refusal).await?;
+        settled.check(before, session, options, refusal).await?;
         schema::check_statistics_whole(session, options, &metric_names(schema)).await?;
         tracing::warn!("{} rows of statistics cannot be stored, ever; the first of them: {refusal}", stored.refused);
     }

@@ -417,6 +417,14 @@ mod tests {
         Err(Problem::cancelled("stopped"))
     }
 
+    /// Begins a question that runs until it is stopped.
+    fn begin_endless(runtime: &Runtime, questions: &Questions) -> tokio::task::JoinHandle<Answered<()>> {
+        let asking = questions.clone();
+        let task = runtime.spawn(async move { asking.answer(&asker("ann"), "endless".to_owned(), endless).await });
+        wait_until(|| questions.counts().running == 1);
+        task
+    }
+
     fn wait_until(condition: impl Fn() -> bool) {
         let began = Instant::now();
         while !condition() {
@@ -428,9 +436,7 @@ mod tests {
     #[test]
     fn a_client_that_leaves_cancels_its_question() {
         let (runtime, questions) = (runtime(), questions(60_000));
-        let asking = questions.clone();
-        let task = runtime.spawn(async move { asking.answer(&asker("ann"), "endless".to_owned(), endless).await });
-        wait_until(|| questions.counts().running == 1);
+        let task = begin_endless(&runtime, &questions);
         assert_eq!(questions.list()[0].user, "ann");
         task.abort();
         wait_until(|| questions.list().is_empty());
@@ -464,9 +470,7 @@ mod tests {
     #[test]
     fn a_question_that_reads_little_does_not_wait_for_long_ones() {
         let (runtime, questions) = (runtime(), questions(60_000));
-        let asking = questions.clone();
-        let long = runtime.spawn(async move { asking.answer(&asker("ann"), "endless".to_owned(), endless).await });
-        wait_until(|| questions.counts().running == 1);
+        let long = begin_endless(&runtime, &questions);
         let quick = |turn: &Turn| {
             let _admitted = turn.enter_quick()?;
             Ok(turn.inner.admitted())
@@ -525,9 +529,7 @@ mod tests {
     #[test]
     fn only_who_may_cancels() {
         let (runtime, questions) = (runtime(), questions(60_000));
-        let asking = questions.clone();
-        let task = runtime.spawn(async move { asking.answer(&asker("ann"), "endless".to_owned(), endless).await });
-        wait_until(|| questions.counts().running == 1);
+        let task = begin_endless(&runtime, &questions);
         let id = questions.list()[0].id;
         let of_another = questions.cancel(id, |user| user == "bob").expect_err("of another");
         assert_eq!((of_another.status, of_another.detail), (404, format!("no question {id} runs")));

@@ -168,11 +168,7 @@ impl Service {
             let snapshot = service.archive.snapshot()?;
             let answers = service.archive.answers(&snapshot, &turn.control, &view);
             let reloads = service.reloads.done();
-            let state = {
-                // books are read for it
-                let _admitted = turn.enter_quick()?;
-                state_of(&answers, &snapshot, reads)?
-            };
+            let state = state_of(&answers, &snapshot, reads, turn)?;
             let key = AnswerKey { state, form, reloads, view: view.identity(), question };
             if let Some(answer) = service.cache.get(&key) {
                 turn.count_cached();
@@ -213,10 +209,12 @@ impl Reads {
 }
 
 /// What an answer depends on: flows and books of a window that is over, or else everything.
-fn state_of(answers: &FlowAnswers, snapshot: &Snapshot, reads: Reads) -> Answered<ArchiveKey> {
+fn state_of(answers: &FlowAnswers, snapshot: &Snapshot, reads: Reads, turn: &Turn) -> Answered<ArchiveKey> {
     // what is said about times that are still to come changes with the clock
     match (reads, answers.archive()) {
         (Reads::Flows(window), Some(archive)) if window.until_ms.is_some_and(|until| until < now_ms()) => {
+            // its books are read
+            let _admitted = turn.enter_quick()?;
             let mut hasher = DefaultHasher::new();
             serde_json::to_string(&CompletenessBody::of(&archive.completeness(&window)?))?.hash(&mut hasher);
             let content = Content::Window { flows: archive.content(&window), books: hasher.finish() };

@@ -100,13 +100,14 @@ impl Cluster {
     /// Stores a delivery: all of its rows, but for those that the server can never take.
     pub(super) async fn store(&self, delivery: ForwardDelivery) -> Result<StoredRows, CassandraError> {
         let connected = self.ready().await?;
+        let before = connected.settled.before().await;
         let shard = (delivery.position.position.get() % u64::from(self.options.writing.shards)) as i16;
         let stored = match &connected.statements.insert_packet {
             Some(statement) => self.store_packets(&connected, statement, &delivery, shard).await,
             None => self.store_flows(&connected, &delivery, shard).await,
         };
         if let Err(refusal @ CassandraError::Refused { .. }) = &stored {
-            connected.settled.check(&connected.session, &self.options, &refusal.to_string()).await?;
+            connected.settled.check(before, &connected.session, &self.options, &refusal.to_string()).await?;
         }
         stored
     }
@@ -164,7 +165,7 @@ impl Cluster {
         statement: &PreparedStatement,
         pieces: Vec<P>,
     ) -> Result<StoredRows, CassandraError> {
-        let session = &connected.session;
+        let (session, before) = (&connected.session, connected.settled.before().await);
         let refusal = OnceCell::new();
         let mut sending = FuturesUnordered::new();
         let mut stored = StoredRows::default();
@@ -179,7 +180,7 @@ impl Cluster {
         }
         if let Some(refusal) = refusal.get() {
             // rows were refused for what is in them, unless a table is gone or not known everywhere yet
-            connected.settled.check(session, &self.options, refusal).await?;
+            connected.settled.check(before, session, &self.options, refusal).await?;
             schema::check_whole(session, &self.options).await?;
             tracing::warn!("{} flows cannot be stored, ever; the first of them: {refusal}", stored.refused);
         }
