@@ -1,16 +1,22 @@
 //! How many questions are answered at once.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{Progress, QueryError};
 
 /// How often a question that waits looks whether it was stopped.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// How many rows a question may have to read for each millisecond that it lets others, which come later, go first: ten times
+/// as long as one core reads them.
+const ROWS_PER_MS: u64 = 1_000;
+/// The longest that a question lets others go first.
+const PATIENCE_MAX: Duration = Duration::from_mins(2);
 
-/// Lets so many questions be answered at once; the others wait for their turn, in the order in which they came. Clones
-/// are handles of one.
+/// Lets so many questions be answered at once; the others wait for their turn. Those that read little go before those that
+/// read much, unless these have waited for long: nobody is overtaken by one that came more than two minutes later. Of
+/// equal questions the first to come is the first. Clones are handles of one.
 #[derive(Debug, Clone)]
 pub struct Admission {
     inner: Arc<Inner>,
@@ -19,6 +25,7 @@ pub struct Admission {
 #[derive(Debug)]
 struct Inner {
     questions_max: usize,
+    began: Instant,
     state: Mutex<State>,
     left: Condvar,
 }
@@ -26,8 +33,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// Numbers of those that wait, the first to come first.
-    waiting: VecDeque<u64>,
+    /// Those that wait, the next one first: until when it lets others go first, and its number.
+    waiting: BTreeSet<(u64, u64)>,
     next_number: u64,
 }
 
@@ -40,26 +47,31 @@ pub struct Admitted {
 impl Admission {
     /// Lets so many questions in, one at least.
     pub fn new(questions_max: usize) -> Self {
-        let (state, left) = (Mutex::default(), Condvar::new());
-        Self { inner: Arc::new(Inner { questions_max: questions_max.max(1), state, left }) }
+        let (began, state, left) = (Instant::now(), Mutex::default(), Condvar::new());
+        Self { inner: Arc::new(Inner { questions_max: questions_max.max(1), began, state, left }) }
     }
 
     /// Waits for a turn. Fails only with [`QueryError::Cancelled`].
     pub fn enter(&self, progress: &Progress) -> Result<Admitted, QueryError> {
+        self.enter_to_read(0, progress)
+    }
+
+    /// Waits for a turn to read so many rows at most. Fails only with [`QueryError::Cancelled`].
+    pub fn enter_to_read(&self, rows_max: u64, progress: &Progress) -> Result<Admitted, QueryError> {
         let mut state = self.inner.state();
-        let number = state.next_number;
+        let place = (patient_until(self.inner.began.elapsed(), rows_max), state.next_number);
         state.next_number += 1;
-        state.waiting.push_back(number);
-        while state.running >= self.inner.questions_max || state.waiting.front() != Some(&number) {
+        state.waiting.insert(place);
+        while state.running >= self.inner.questions_max || state.waiting.first() != Some(&place) {
             if progress.is_stopped() {
-                state.waiting.retain(|waiting| *waiting != number);
+                state.waiting.remove(&place);
                 self.inner.left.notify_all();
                 return Err(QueryError::Cancelled);
             }
             let waited = self.inner.left.wait_timeout(state, LOOK_INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.waiting.pop_front();
+        state.waiting.remove(&place);
         state.running += 1;
         // there may be room for the next one, too
         self.inner.left.notify_all();
@@ -71,6 +83,12 @@ impl Admission {
         let state = self.inner.state();
         (state.running, state.waiting.len())
     }
+}
+
+/// Until when, in milliseconds, a question that comes at this time lets others go first.
+fn patient_until(came: Duration, rows_max: u64) -> u64 {
+    let patience = Duration::from_millis(rows_max / ROWS_PER_MS).min(PATIENCE_MAX);
+    u64::try_from((came + patience).as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Inner {
@@ -94,20 +112,20 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn questions_wait_for_their_turn_in_order() {
+    /// The order in which questions go, that come one after the other while another one is answered, by the rows that they read.
+    fn order(questions: &[(&'static str, u64)]) -> Vec<&'static str> {
         let admission = Admission::new(2);
         let progress = Progress::default();
         let first = admission.enter(&progress).expect("let in");
         let _second = admission.enter(&progress).expect("let in");
         let (told, order) = mpsc::channel();
-        let wait = |name: &'static str| {
+        let wait = |&(name, rows_max): &(&'static str, u64)| {
             let (admission, told) = (admission.clone(), told.clone());
             let waiting = admission.counts().1;
             let thread = thread::spawn({
                 let admission = admission.clone();
                 move || {
-                    let admitted = admission.enter(&Progress::default()).expect("let in");
+                    let admitted = admission.enter_to_read(rows_max, &Progress::default()).expect("let in");
                     told.send(name).expect("told");
                     drop(admitted);
                 }
@@ -117,14 +135,31 @@ mod tests {
             }
             thread
         };
-        let threads = [wait("third"), wait("fourth")];
-        assert_eq!(admission.counts(), (2, 2));
+        let threads: Vec<_> = questions.iter().map(wait).collect();
+        assert_eq!(admission.counts(), (2, questions.len()));
         drop(first);
         for thread in threads {
             thread.join().expect("ended");
         }
-        assert_eq!(order.try_iter().collect::<Vec<_>>(), ["third", "fourth"]);
         assert_eq!(admission.counts(), (1, 0));
+        order.try_iter().collect()
+    }
+
+    #[test]
+    fn questions_wait_for_their_turn_in_order() {
+        assert_eq!(order(&[("third", 0), ("fourth", 0)]), ["third", "fourth"]);
+        let month = 100_000_000;
+        assert_eq!(order(&[("month", month), ("minutes", 10_000), ("other", month)]), ["minutes", "month", "other"]);
+        // what it reads is not known: as the largest
+        assert_eq!(order(&[("statement", u64::MAX), ("month", month)]), ["month", "statement"]);
+    }
+
+    #[test]
+    fn nobody_is_overtaken_for_ever() {
+        let secs = Duration::from_secs;
+        assert!(patient_until(secs(0), 30_000_000) > patient_until(secs(29), 0));
+        assert!(patient_until(secs(0), 30_000_000) < patient_until(secs(31), 0));
+        assert!(patient_until(secs(0), u64::MAX) < patient_until(secs(121), 0));
     }
 
     #[test]

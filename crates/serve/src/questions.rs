@@ -129,10 +129,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Waits until it may be answered. A question that reads few rows does not wait for those that read many.
+    /// Waits until it may be answered. A question that reads few rows does not wait for those that read many; the others
+    /// let those go first that read less, for as long as they have patience.
     pub(crate) fn enter(&self, rows_max: u64) -> Answered<weir_query::Admitted> {
         let admission = if rows_max <= QUICK_ROWS { &self.inner.quick } else { &self.inner.admission };
-        Ok(admission.enter(&self.control.progress)?)
+        Ok(admission.enter_to_read(rows_max, &self.control.progress)?)
     }
 
     /// The same for a question that reads no flows.

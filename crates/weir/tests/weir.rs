@@ -24,6 +24,8 @@ mod cluster;
 mod commands;
 #[path = "weir/damage.rs"]
 mod damage;
+#[path = "weir/detection.rs"]
+mod detection;
 #[path = "weir/enrichment.rs"]
 mod enrichment;
 #[path = "weir/examples.rs"]

@@ -19,4 +19,5 @@ mod table;
 pub(crate) use flow_exec::FlowScanExec;
 pub(crate) use predicate::{all, predicate_of};
 pub(crate) use rows_exec::{RowsExec, padded};
+pub(crate) use segments::may_be_of;
 pub(crate) use table::{ArchiveTable, pushdown_of};

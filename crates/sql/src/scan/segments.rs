@@ -5,9 +5,9 @@
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use weir_archive::Segment;
+use weir_archive::{Segment, Snapshot};
 use weir_filter::{Predicate, Test};
-use weir_flow::Column;
+use weir_flow::{Column, Table};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -57,6 +57,21 @@ impl SegmentTimes {
             None => true,
         })
     }
+}
+
+/// Whether the archive may have rows with any of these times, first and last: in that column of flows, and in the other tables by
+/// theirs.
+pub(crate) fn may_be_of(snapshot: &Snapshot, column: Column, times: (i64, i64)) -> bool {
+    let is_of = |segment: &Segment| {
+        let SegmentTimes { of_rows, received } = SegmentTimes::of(segment);
+        match (segment.table, column) {
+            (Table::Flows, Column::Received) => has_common(received, times),
+            (Table::Flows, _) => has_common(of_rows, times),
+            // rows without a time of their own are of the day that they were received on
+            _ => of_rows.is_some() && has_common(of_rows, times) || has_common(received, times),
+        }
+    };
+    !snapshot.tail_frames().is_empty() || Table::ALL.iter().any(|table| snapshot.segments(*table).iter().any(is_of))
 }
 
 fn has_common(range: Range, wanted: (i64, i64)) -> bool {

@@ -8,7 +8,8 @@
 //! The statement is planned once ([`planner`]). A question without history keeps its physical plan, and only the rows
 //! in the [`slot`] change. One with history is optimised again for each window, because the bounds of the time range
 //! decide which segments are opened; the part that asks the window alone is answered first, and its keys narrow the
-//! part that asks history ([`keys`]). Rows of hosts that were found before are kept ([`key_rows`]), and what history answers whatever the window found is cached ([`cache`]). What speaks against a plan for each window is its cost of some milliseconds; what
+//! part that asks history ([`keys`]). Rows of hosts that were found before are kept ([`key_rows`]), and what history answers whatever the window found is cached ([`cache`]).
+//! Where there is nothing at all, nothing is planned ([`silence`]). What speaks against a plan for each window is its cost of some milliseconds; what
 //! an incremental engine would save there it would lose in exactness, for late rows and in backtests.
 
 mod arguments;
@@ -19,12 +20,14 @@ mod history_counters;
 mod key_rows;
 mod keyed_scan;
 mod keys;
+mod options;
 mod pane_aggregates;
 mod pane_rows;
 pub(crate) mod planner;
 mod query;
 mod session;
 mod session_relation;
+mod silence;
 mod slot;
 mod sources;
 mod statement;
@@ -32,8 +35,9 @@ mod window_table;
 mod window_time;
 
 pub use history_counters::{HistoryCounters, HistoryCounts};
+pub use options::{QuerySetup, StandingOptions};
 pub use pane_rows::{PaneRows, WindowPane};
-pub use query::{QuerySetup, StandingEngine, StandingOptions, StandingQuery};
+pub use query::{StandingEngine, StandingQuery};
 pub use session::{Run, Session, SessionInput, SessionKind};
 pub use slot::{Window, WindowRows};
 pub use window_time::{WindowKind, WindowSpec};

@@ -1,7 +1,6 @@
 //! A standing question, and the engine that answers it.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,18 +19,19 @@ use datafusion::prelude::{SQLOptions, SessionContext};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 use weir_archive::Snapshot;
-use weir_flow::scaling::Corrections;
 use weir_flow::{Column, Table};
 
 use super::cache::{HistoryCache, is_worth};
-use super::dialect::{self, Parameters};
+use super::dialect;
 use super::history::BaseTable;
 use super::history_counters::HistoryCounters;
 use super::key_rows::KeyRows;
 use super::keys::{live_parts, narrowed};
+use super::options::{QuerySetup, StandingOptions};
 use super::pane_aggregates::{PaneAggregate, split};
 use super::planner::WindowPlanner;
 use super::session::{SessionInput, SessionRelation};
+use super::silence::Silence;
 use super::slot::{RelationRows, Slot, SlotContent, Window, WindowRows};
 use super::sources::{columns_of, of_provider, windows_of};
 use super::statement::{Bound, StatementContext, bound_of, check_times};
@@ -46,41 +46,6 @@ use crate::{EngineError, describe, scaling};
 const CACHE_PART: usize = 4;
 /// Stack of a thread: plans of deep expressions are walked recursively.
 const STACK_OCTETS: usize = 8 << 20;
-
-/// Limits of standing questions.
-#[derive(Debug, Clone)]
-pub struct StandingOptions {
-    /// Memory that all questions may use together, in octets. Rows of windows do not count, nor does what is kept of history,
-    /// which may be half as much.
-    pub memory_octets_max: usize,
-    /// Folder for what does not fit; the system's folder of temporary files by default.
-    pub spill_folder: Option<PathBuf>,
-    /// Sampling intervals that override what exporters report.
-    pub corrections: Corrections,
-}
-
-impl Default for StandingOptions {
-    fn default() -> Self {
-        Self { memory_octets_max: 2 << 30, spill_folder: None, corrections: Corrections::default() }
-    }
-}
-
-/// What a statement needs besides its text.
-#[derive(Debug, Clone)]
-pub struct QuerySetup {
-    /// The time of flows by which history lies before a window, and that `[range by …]` goes by.
-    pub time: Column,
-    /// Names for statements over flows, as `WITH` would give them.
-    pub views: Vec<(String, String)>,
-    /// What `:name` stands for in the statement and the views.
-    pub parameters: Parameters,
-}
-
-impl Default for QuerySetup {
-    fn default() -> Self {
-        Self { time: Column::Received, views: Vec::new(), parameters: Parameters::default() }
-    }
-}
 
 /// Prepares standing questions, which share its memory.
 #[derive(Debug)]
@@ -198,6 +163,7 @@ pub struct StandingQuery {
     windows: Vec<Option<WindowSpec>>,
     columns: Vec<Column>,
     has_history: bool,
+    silence: Silence,
     sessions: Option<SessionsRead>,
     panes: SharedPanes,
     cache: Arc<HistoryCache>,
@@ -234,6 +200,7 @@ impl StandingQuery {
     ) -> Result<Self, EngineError> {
         let found = std::mem::take(&mut *standing.found());
         let used = windows_of(&plan).map_err(EngineError::plan)?;
+        let silence = Silence::new(&context.state(), &plan, found.has_history.then_some(standing.time));
         let windows = found.windows.iter().enumerate().map(|(at, spec)| used.contains(&at).then_some(*spec)).collect();
         let mut query = Self {
             threads,
@@ -245,6 +212,7 @@ impl StandingQuery {
             windows,
             columns: Vec::new(),
             has_history: found.has_history,
+            silence,
             sessions: None,
             panes: SharedPanes::default(),
             cache: Arc::clone(cache),
@@ -383,6 +351,11 @@ impl StandingQuery {
         self.has_history
     }
 
+    /// Windows that have no answer because they have no flows, and the archive nothing of the times that are asked.
+    pub fn windows_passed(&self) -> u64 {
+        self.silence.windows_passed()
+    }
+
     /// Columns of the answer.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(self.plan.schema().inner())
@@ -401,6 +374,9 @@ impl StandingQuery {
         let first = rows.iter().zip(&self.windows).filter(|(_, spec)| spec.is_some()).map(|(rows, _)| rows.window);
         // history ends where the shortest of the windows begins
         let window = first.max_by_key(|window| window.start_ms).unwrap_or_default();
+        if rows.iter().all(|rows| rows.panes.is_empty()) && self.silence.passes(&self.bounds, window, history) {
+            return Ok(Vec::new());
+        }
         let until = Instant::now() + time_max;
         let answer = self.put(rows, history, until).and_then(|()| self.run(window, until));
         *self.slot.held() = SlotContent::default();

@@ -104,6 +104,56 @@ fn portscan() {
     check("portscan", planted.collect(), &["src_addr=198.51.77.7"]);
 }
 
+/// A flow that is tried from one port to another, and what comes back a while later.
+fn asked_and_answered(at_ms: i64, hosts: [&str; 2], ports: [u16; 2], protocol: u8, after_ms: i64) -> [Flow; 2] {
+    let flow = |at_ms: i64, [src, dst]: [&str; 2], ports: (u16, u16)| Flow {
+        packets: 1,
+        bytes: 80,
+        protocol,
+        ports,
+        ..Flow::new(at_ms, src, dst)
+    };
+    let [from, to] = hosts;
+    [flow(at_ms, [from, to], (ports[0], ports[1])), flow(at_ms + after_ms, [to, from], (ports[1], ports[0]))]
+}
+
+/// Each answer goes to another port, as the tries of a scan do.
+#[test]
+fn who_answers_is_no_scanner() {
+    let mut planted = Vec::new();
+    for n in 0..2_000_u16 {
+        let (at_ms, client) = (at(20) + i64::from(n) * 50, format!("10.0.1.{}", n % 40 + 1));
+        // a resolver, a service at a port that is none of the known ones, and a web server whose connections are short
+        planted.extend(asked_and_answered(at_ms, [&client, "10.0.0.53"], [20_000 + n, 53], 17, i64::from(n % 2)));
+        planted.extend(asked_and_answered(at_ms, [&client, "10.0.0.54"], [20_000 + n, 8_000], 17, i64::from(n % 2)));
+        planted.extend(asked_and_answered(at_ms, [&client, "10.0.0.55"], [20_000 + n, 443], 6, i64::from(n % 2)));
+        // questions to another resolver are not seen
+        planted.push(asked_and_answered(at_ms, [&client, "10.0.0.56"], [20_000 + n, 53], 17, 1)[1].clone());
+    }
+    check("portscan", planted.clone(), &[]);
+    // one of them is no longer its owner's
+    let scan = (0..2_000_u16).flat_map(|n| {
+        asked_and_answered(at(20) + i64::from(n) * 50, ["10.0.0.54", "203.1.114.1"], [50_000, n + 1], 17, 1)
+    });
+    planted.extend(scan);
+    check("portscan", planted, &["src_addr=10.0.0.54"]);
+}
+
+/// The resets of a scanned host go to as many ports as the scan came from.
+#[test]
+fn who_is_scanned_is_no_scanner() {
+    for (syn, after_ms) in [(2, 0), (2, 3), (6, 0), (1, 2)] {
+        let planted = (0..1_000_u16).flat_map(|n| {
+            let ports = [30_000 + n, if n % 2 == 0 { n + 1 } else { 60_000 - n }];
+            let [mut scan, mut answer] =
+                asked_and_answered(at(20) + i64::from(n) * 20, ["198.51.77.7", "10.0.0.1"], ports, 6, after_ms);
+            (scan.tcp_flags, answer.tcp_flags) = (Some(syn), Some(20));
+            [scan, answer]
+        });
+        check("portscan", planted.collect(), &["src_addr=198.51.77.7"]);
+    }
+}
+
 #[test]
 fn anomalies() {
     let planted =
@@ -148,11 +198,41 @@ fn ddos() {
     check("ddos", planted.collect(), &["victim=10.0.0.2"]);
 }
 
+/// Connections that are begun and not gone on with, of one source or of many; and as many that are gone on with.
+#[test]
+fn floods_of_syn() {
+    let connections = |flags: u16, is_one: bool| {
+        let connection = move |n: u16| Flow {
+            packets: 1,
+            bytes: 40,
+            ports: (n + 1_024, 80),
+            tcp_flags: Some(flags),
+            ..Flow::new(
+                at(30) + i64::from(n),
+                &format!("198.51.{}.{}", if is_one { 7 } else { n % 200 }, if is_one { 7 } else { n % 250 }),
+                "10.0.0.2",
+            )
+        };
+        (0..3_000).map(connection).collect()
+    };
+    check("ddos", connections(2, false), &["victim=10.0.0.2"]);
+    check("ddos", connections(2, true), &["victim=10.0.0.2"]);
+    check("ddos", connections(0x1b, false), &[]);
+}
+
 #[test]
 fn exfiltration() {
     let planted =
         (0..60).map(|n| Flow { bytes: 20_000_000, ..Flow::new(at(20) + n * 1_000, "10.0.0.11", "198.51.77.11") });
     check("exfiltration", planted.collect(), &["src_addr=10.0.0.11,dst_addr=198.51.77.11"]);
+    // a server of the web that is asked for as much
+    let served = (0..60).map(|n| Flow {
+        bytes: 20_000_000,
+        ports: (443, 40_000),
+        ..Flow::new(at(20) + n * 1_000, "10.0.0.11", "198.51.77.11")
+    });
+    check("exfiltration", served.clone().collect(), &[]);
+    check("first-contact", served.collect(), &[]);
 }
 
 #[test]

@@ -159,3 +159,38 @@ fn what_is_kept_is_not_read_again() {
     assert!(!again.is_empty());
     assert_eq!(again.len(), shared.len());
 }
+
+/// Planning and running costs some milliseconds, and there may be a year between two captures.
+#[test]
+fn windows_without_flows_and_history_are_passed_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    writer.append(Delivery::from(batch(&traffic(1, 2_000, NEW_YEAR_MS + 9 * HOUR_MS, HOUR_MS)))).expect("appended");
+    let unsealed = Arc::new(Snapshot::open(folder.path()).expect("a snapshot"));
+    writer.close().expect("sealed");
+    let sealed = Arc::new(Snapshot::open(folder.path()).expect("a snapshot"));
+    let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
+    let counted = "SELECT count(*) AS n, max(h.flows) AS flows FROM TUMBLE(flows, received, INTERVAL '10' SECOND) w \
+                   CROSS JOIN (SELECT count(*) AS flows FROM HISTORY(flows, INTERVAL '2' DAY)) h";
+    let placed = "SELECT 1 AS one FROM (VALUES (1)) v(a) LEFT JOIN TUMBLE(flows, received, INTERVAL '10' SECOND) w ON w.dst_port = v.a";
+    let silent = STATEMENTS.iter().map(|(text, _, _)| (*text, 0));
+    for (text, rows_wanted) in silent.chain([(counted, 1), (placed, 1)]) {
+        let mut query = engine.prepare(text, &QuerySetup::default()).expect("a statement");
+        let mut passed = |history: &Arc<Snapshot>, begin_ms: i64| {
+            let before = query.windows_passed();
+            let window = Window { start_ms: begin_ms, end_ms: begin_ms + 10_000 };
+            let rows = WindowRows { window, panes: Vec::new() };
+            let answer = query.answer(&[rows], Some(history), Duration::from_mins(1)).expect("an answer");
+            assert_eq!(answer.iter().map(arrow::array::RecordBatch::num_rows).sum::<usize>(), rows_wanted, "{text}");
+            query.windows_passed() - before
+        };
+        let is_silent = u64::from(rows_wanted == 0);
+        let later_ms = NEW_YEAR_MS + 365 * DAY_MS;
+        assert_eq!(passed(&sealed, later_ms), is_silent, "{text}");
+        assert_eq!(passed(&sealed, NEW_YEAR_MS - 365 * DAY_MS), is_silent, "{text}");
+        // what is not sealed yet has no times that are known without reading it
+        assert_eq!(passed(&unsealed, later_ms), 0, "{text}");
+        let near_ms = NEW_YEAR_MS + 10 * HOUR_MS + if text.contains("SAME_TIME") { DAY_MS } else { 0 };
+        assert_eq!(passed(&sealed, near_ms), 0, "{text}");
+    }
+}

@@ -25,6 +25,7 @@ pub(crate) struct Flow {
     pub(crate) bytes: u64,
     pub(crate) sampling_interval: Option<u32>,
     pub(crate) in_if: Option<u32>,
+    pub(crate) tcp_flags: Option<u16>,
 }
 
 impl Flow {
@@ -41,6 +42,7 @@ impl Flow {
             bytes: 1_000,
             sampling_interval: None,
             in_if: None,
+            tcp_flags: None,
         }
     }
 }
@@ -106,6 +108,7 @@ pub(crate) fn batch(flows: &[Flow]) -> FlowBatch {
         builder.u64(Column::Bytes).push(Some(flow.bytes));
         builder.u32(Column::SamplingInterval).push(flow.sampling_interval);
         builder.u32(Column::InIf).push(flow.in_if);
+        builder.u16(Column::TcpFlags).push(flow.tcp_flags);
     }
     builder.finish()
 }
