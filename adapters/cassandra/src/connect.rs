@@ -130,7 +130,8 @@ impl Agreement {
 }
 
 /// The tables that all nodes knew when something was refused last. What is sent after that and refused while they still know the
-/// same was refused by nodes that knew them.
+/// same was refused by nodes that knew them; or by one that was away when it was noted, came back without them, and learned them
+/// before it was asked.
 #[derive(Default)]
 pub(crate) struct Settled(Mutex<Option<u128>>);
 

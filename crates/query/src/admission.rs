@@ -8,15 +8,11 @@ use crate::{Progress, QueryError};
 
 /// How often a question that waits looks whether it was stopped.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// How many rows a question may have to read for each millisecond that it lets others, which come later, go first: ten times
-/// as long as one core reads them.
-const ROWS_PER_MS: u64 = 1_000;
-/// The longest that a question lets others go first.
-const PATIENCE_MAX: Duration = Duration::from_mins(2);
+/// Rows that a question may have to read which lets others go first for as long as any does.
+const ROWS_PATIENT: u64 = 100_000_000;
 
-/// Lets so many questions be answered at once; the others wait for their turn. Those that read little go before those that
-/// read much, unless these have waited for long: nobody is overtaken by one that came more than two minutes later. Of
-/// equal questions the first to come is the first. Clones are handles of one.
+/// Lets so many questions be answered at once; the others wait for their turn, in the order in which they came, or those that
+/// read less first, as long as the others are [patient](Self::patient). Clones are handles of one.
 #[derive(Debug, Clone)]
 pub struct Admission {
     inner: Arc<Inner>,
@@ -25,6 +21,7 @@ pub struct Admission {
 #[derive(Debug)]
 struct Inner {
     questions_max: usize,
+    patience_max: Duration,
     began: Instant,
     state: Mutex<State>,
     left: Condvar,
@@ -34,7 +31,7 @@ struct Inner {
 struct State {
     running: usize,
     /// Those that wait, the next one first: until when it lets others go first, and its number.
-    waiting: BTreeSet<(u64, u64)>,
+    waiting: BTreeSet<(Duration, u64)>,
     next_number: u64,
 }
 
@@ -45,10 +42,16 @@ pub struct Admitted {
 }
 
 impl Admission {
-    /// Lets so many questions in, one at least.
+    /// Lets so many questions in, one at least, in the order in which they come.
     pub fn new(questions_max: usize) -> Self {
+        Self::patient(questions_max, Duration::ZERO)
+    }
+
+    /// Lets so many questions in, one at least. One that reads much lets those go first that come later and read less, for this time
+    /// at most: nobody is overtaken by one that came that much later.
+    pub fn patient(questions_max: usize, patience_max: Duration) -> Self {
         let (began, state, left) = (Instant::now(), Mutex::default(), Condvar::new());
-        Self { inner: Arc::new(Inner { questions_max: questions_max.max(1), began, state, left }) }
+        Self { inner: Arc::new(Inner { questions_max: questions_max.max(1), patience_max, began, state, left }) }
     }
 
     /// Waits for a turn. Fails only with [`QueryError::Cancelled`].
@@ -59,7 +62,8 @@ impl Admission {
     /// Waits for a turn to read so many rows at most. Fails only with [`QueryError::Cancelled`].
     pub fn enter_to_read(&self, rows_max: u64, progress: &Progress) -> Result<Admitted, QueryError> {
         let mut state = self.inner.state();
-        let place = (patient_until(self.inner.began.elapsed(), rows_max), state.next_number);
+        let until = self.inner.began.elapsed() + patience(rows_max, self.inner.patience_max);
+        let place = (until, state.next_number);
         state.next_number += 1;
         state.waiting.insert(place);
         while state.running >= self.inner.questions_max || state.waiting.first() != Some(&place) {
@@ -85,10 +89,9 @@ impl Admission {
     }
 }
 
-/// Until when, in milliseconds, a question that comes at this time lets others go first.
-fn patient_until(came: Duration, rows_max: u64) -> u64 {
-    let patience = Duration::from_millis(rows_max / ROWS_PER_MS).min(PATIENCE_MAX);
-    u64::try_from((came + patience).as_millis()).unwrap_or(u64::MAX)
+/// How long a question lets others go first.
+fn patience(rows_max: u64, patience_max: Duration) -> Duration {
+    patience_max.mul_f64(rows_max.min(ROWS_PATIENT) as f64 / ROWS_PATIENT as f64)
 }
 
 impl Inner {
@@ -114,7 +117,7 @@ mod tests {
 
     /// The order in which questions go, that come one after the other while another one is answered, by the rows that they read.
     fn order(questions: &[(&'static str, u64)]) -> Vec<&'static str> {
-        let admission = Admission::new(2);
+        let admission = Admission::patient(2, Duration::from_mins(10));
         let progress = Progress::default();
         let first = admission.enter(&progress).expect("let in");
         let _second = admission.enter(&progress).expect("let in");
@@ -151,15 +154,16 @@ mod tests {
         let month = 100_000_000;
         assert_eq!(order(&[("month", month), ("minutes", 10_000), ("other", month)]), ["minutes", "month", "other"]);
         // what it reads is not known: as the largest
-        assert_eq!(order(&[("statement", u64::MAX), ("month", month)]), ["month", "statement"]);
+        assert_eq!(order(&[("statement", u64::MAX), ("hours", month / 10)]), ["hours", "statement"]);
     }
 
     #[test]
-    fn nobody_is_overtaken_for_ever() {
-        let secs = Duration::from_secs;
-        assert!(patient_until(secs(0), 30_000_000) > patient_until(secs(29), 0));
-        assert!(patient_until(secs(0), 30_000_000) < patient_until(secs(31), 0));
-        assert!(patient_until(secs(0), u64::MAX) < patient_until(secs(121), 0));
+    fn patience_ends() {
+        let max = Duration::from_secs(20);
+        assert_eq!(patience(0, max), Duration::ZERO);
+        assert_eq!(patience(ROWS_PATIENT / 4, max), Duration::from_secs(5));
+        assert_eq!(patience(u64::MAX, max), max);
+        assert_eq!(patience(u64::MAX, Duration::ZERO), Duration::ZERO);
     }
 
     #[test]

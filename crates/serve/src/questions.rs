@@ -167,11 +167,15 @@ impl Drop for StopWhenDropped {
     }
 }
 
+/// The part of the time limit, as a divisor, for which a question that reads much lets others go first.
+const PATIENT_PART: u32 = 3;
+
 impl Questions {
     /// With these limits, written down by `audit`.
     pub(crate) fn new(options: &QuestionOptions, audit: Arc<AuditLog>) -> Self {
         let inner = Inner {
-            admission: Admission::new(options.at_once),
+            // the time that a question may take runs while it waits
+            admission: Admission::patient(options.at_once, options.time_limit.duration() / PATIENT_PART),
             quick: Admission::new(options.quick_at_once()),
             waiting_max: options.waiting_max,
             per_user_max: options.per_user_max,

@@ -10,15 +10,23 @@ use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use weir_archive::Snapshot;
 use weir_flow::Column;
 
+use super::history::HistoryTable;
 use super::slot::Window;
+use super::sources::of_provider;
 use super::statement::Bound;
+use super::window_table::WindowTable;
 use crate::scan::may_be_of;
 
-/// Whether the answer has no rows when no table has any, whatever the window.
+/// Whether a node reads a window, or the archive. Others have rows without them, such as `generate_series`.
+fn is_of_flows(node: &LogicalPlan) -> bool {
+    of_provider(node, WindowTable::relation).is_some() || of_provider(node, HistoryTable::table).is_some()
+}
+
+/// Whether the answer has no rows when no window and no table of the archive has any, whatever the window.
 fn is_silent_about_nothing(state: &SessionState, plan: &LogicalPlan) -> bool {
     let emptied = plan.clone().transform_up_with_subqueries(|node| match node {
-        LogicalPlan::TableScan(scan) => {
-            let nothing = EmptyRelation { produce_one_row: false, schema: scan.projected_schema };
+        LogicalPlan::TableScan(ref scan) if is_of_flows(&node) => {
+            let nothing = EmptyRelation { produce_one_row: false, schema: Arc::clone(&scan.projected_schema) };
             Ok(Transformed::yes(LogicalPlan::EmptyRelation(nothing)))
         }
         node => Ok(Transformed::no(node)),

@@ -131,20 +131,23 @@ fn who_answers_is_no_scanner() {
         planted.push(asked_and_answered(at_ms, [&client, "10.0.0.56"], [20_000 + n, 53], 17, 1)[1].clone());
     }
     check("portscan", planted.clone(), &[]);
-    // one of them is no longer its owner's
-    let scan = (0..2_000_u16).flat_map(|n| {
-        asked_and_answered(at(20) + i64::from(n) * 50, ["10.0.0.54", "203.1.114.1"], [50_000, n + 1], 17, 1)
-    });
-    planted.extend(scan);
-    check("portscan", planted, &["src_addr=10.0.0.54"]);
+    // one of them is no longer its owner's: it answers 1,200 times a minute
+    let with_scan = |services: u16| {
+        let scan = (0..services).flat_map(|n| {
+            asked_and_answered(at(20) + i64::from(n) * 50, ["10.0.0.54", "203.1.114.1"], [50_000, n + 1], 17, 1)
+        });
+        planted.iter().cloned().chain(scan).collect()
+    };
+    check("portscan", with_scan(200), &[]);
+    check("portscan", with_scan(400), &["src_addr=10.0.0.54"]);
 }
 
 /// The resets of a scanned host go to as many ports as the scan came from.
 #[test]
 fn who_is_scanned_is_no_scanner() {
-    for (syn, after_ms) in [(2, 0), (2, 3), (6, 0), (1, 2)] {
+    for (syn, after_ms, from) in [(2, 0, 30_000), (2, 3, 30_000), (6, 0, 30_000), (1, 2, 30_000), (1, 0, 0)] {
         let planted = (0..1_000_u16).flat_map(|n| {
-            let ports = [30_000 + n, if n % 2 == 0 { n + 1 } else { 60_000 - n }];
+            let ports = [from + n, if n % 2 == 0 { n + 1 } else { 60_000 - n }];
             let [mut scan, mut answer] =
                 asked_and_answered(at(20) + i64::from(n) * 20, ["198.51.77.7", "10.0.0.1"], ports, 6, after_ms);
             (scan.tcp_flags, answer.tcp_flags) = (Some(syn), Some(20));
@@ -169,8 +172,39 @@ fn dispersion() {
 
 #[test]
 fn beaconing() {
-    let planted = (0..59).map(|n| Flow::new(at(n) + n % 3 * 700, "10.0.0.6", "198.51.77.9"));
-    check("beaconing", planted.collect(), &["src_addr=10.0.0.6,dst_addr=198.51.77.9,dst_port=443"]);
+    let call =
+        |n: i64, at_ms: i64| Flow { ports: (40_000 + n as u16, 443), ..Flow::new(at_ms, "10.0.0.6", "198.51.77.9") };
+    let key = "src_addr=10.0.0.6,dst_addr=198.51.77.9,dst_port=443";
+    let once = (0..59).map(|n| call(n, at(n) + n % 3 * 700));
+    check("beaconing", once.collect(), &[key]);
+    // sleeps a third more or less than a minute, and opens three connections each time
+    let mut random = Random::new(7);
+    let mut thrice = Vec::new();
+    let mut at_ms = at(0);
+    for n in 0..45 {
+        thrice.extend((0..3).map(|part| call(3 * n + part, at_ms + part * 90)));
+        at_ms += 42_000 + random.below(36_000) as i64;
+    }
+    check("beaconing", thrice, &[key]);
+    // over UDP, from the same port
+    let datagrams = (0..59).map(|n| Flow { protocol: 17, ..call(0, at(n)) });
+    check("beaconing", datagrams.collect(), &[key]);
+}
+
+/// An exporter tells a long connection in parts, one each minute.
+#[test]
+fn parts_of_a_connection_are_no_calls_and_no_tries() {
+    let part = |n: i64, protocol: u8, ports: (u16, u16)| Flow {
+        protocol,
+        ports,
+        start_ms: at(n),
+        ..Flow::new(at(n + 1) - 200, "10.0.0.6", "198.51.77.9")
+    };
+    let long = (0..59).flat_map(|n| [part(n, 6, (40_000, 443)), part(n, 17, (40_000, 4_500))]);
+    check("beaconing", long.collect(), &[]);
+    // eight folders of mail, open all the time
+    let folders = (0..59).flat_map(|n| (0..8).map(move |folder| part(n, 6, (50_000 + folder, 993))));
+    check("brute-force", folders.collect(), &[]);
 }
 
 #[test]
@@ -271,6 +305,19 @@ fn tunnels() {
         ..Flow::new(at(20) + n * 1_000, "10.0.0.6", "198.51.77.53")
     });
     check("tunnels", usual.collect(), &[]);
+    // what could not be delivered (type 3) comes back with the head of what was sent, and is no tunnel; echo requests are
+    let told = |kind: u16| {
+        let message = move |n: i64| Flow {
+            protocol: 1,
+            packets: 2,
+            bytes: 2 * 400,
+            ports: (0, kind << 8),
+            ..Flow::new(at(20) + n * 1_000, "10.0.0.6", "198.51.77.53")
+        };
+        (0..60).map(message).collect()
+    };
+    check("tunnels", told(3), &[]);
+    check("tunnels", told(8), &["src_addr=10.0.0.6,dst_addr=198.51.77.53,service=icmp"]);
 }
 
 /// The books of an exporter that flows in each minute of an hour around the new year.

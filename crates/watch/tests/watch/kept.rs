@@ -173,8 +173,12 @@ fn windows_without_flows_and_history_are_passed_over() {
     let counted = "SELECT count(*) AS n, max(h.flows) AS flows FROM TUMBLE(flows, received, INTERVAL '10' SECOND) w \
                    CROSS JOIN (SELECT count(*) AS flows FROM HISTORY(flows, INTERVAL '2' DAY)) h";
     let placed = "SELECT 1 AS one FROM (VALUES (1)) v(a) LEFT JOIN TUMBLE(flows, received, INTERVAL '10' SECOND) w ON w.dst_port = v.a";
+    let missing = "SELECT p.value FROM generate_series(20, 25) p LEFT JOIN TUMBLE(flows, received, INTERVAL '10' SECOND) w \
+                   ON w.dst_port = p.value WHERE w.dst_port IS NULL";
+    let books = "SELECT h.exporter FROM HISTORY(exporter_books, INTERVAL '2' DAY) h \
+                 LEFT JOIN TUMBLE(flows, received, INTERVAL '10' SECOND) w ON w.exporter = h.exporter WHERE w.exporter IS NULL";
     let silent = STATEMENTS.iter().map(|(text, _, _)| (*text, 0));
-    for (text, rows_wanted) in silent.chain([(counted, 1), (placed, 1)]) {
+    for (text, rows_wanted) in silent.chain([(counted, 1), (placed, 1), (missing, 6), (books, 0)]) {
         let mut query = engine.prepare(text, &QuerySetup::default()).expect("a statement");
         let mut passed = |history: &Arc<Snapshot>, begin_ms: i64| {
             let before = query.windows_passed();
@@ -193,4 +197,10 @@ fn windows_without_flows_and_history_are_passed_over() {
         let near_ms = NEW_YEAR_MS + 10 * HOUR_MS + if text.contains("SAME_TIME") { DAY_MS } else { 0 };
         assert_eq!(passed(&sealed, near_ms), 0, "{text}");
     }
+    let plain = "SELECT dst_addr, count(*) AS n FROM TUMBLE(flows, received, INTERVAL '10' SECOND) GROUP BY 1";
+    let mut query = engine.prepare(plain, &QuerySetup::default()).expect("a statement");
+    let window = Window { start_ms: NEW_YEAR_MS + 10 * HOUR_MS, end_ms: NEW_YEAR_MS + 10 * HOUR_MS + 10_000 };
+    let answer = query.answer(&[WindowRows { window, panes: Vec::new() }], None, Duration::from_mins(1));
+    assert!(answer.expect("an answer").is_empty());
+    assert_eq!(query.windows_passed(), 1);
 }

@@ -219,7 +219,8 @@ fn attacks(corpus: &Path, page: &mut String, tallies: &mut BTreeMap<String, Tall
             Found(watch, key) => {
                 assert!(found.get(*watch).is_some_and(|keys| keys.contains(*key)), "{}: {found:?}", attack.file);
                 tallies.entry((*watch).to_owned()).or_default().0[0] += 1;
-                (*watch, format!("yes: `{key}`"))
+                let keys: Vec<String> = found[*watch].iter().map(|key| format!("`{key}`")).collect();
+                (*watch, format!("yes: {}", keys.join(", ")))
             }
             Missed(watch, why) => {
                 assert!(!found.contains_key(*watch), "{} is found now: {found:?}", attack.file);
