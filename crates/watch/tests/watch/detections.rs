@@ -212,6 +212,23 @@ fn new_service() {
     let planted =
         (0..9).map(|n| Flow { ports: (3389, 50_000), ..Flow::new(at(30) + n * 1_000, "10.0.0.8", "203.1.114.4") });
     check("new-service", planted.collect(), &["dst_addr=10.0.0.8,dst_port=3389"]);
+    // each port of a scanned host that offers nothing
+    let resets = (1..900).map(|port| Flow {
+        packets: 2,
+        bytes: 80,
+        ports: (port, 50_000),
+        tcp_flags: Some(20),
+        ..Flow::new(at(30) + i64::from(port), "10.0.0.8", "203.1.114.4")
+    });
+    check("new-service", resets.collect(), &[]);
+    // who looks for names in its network, and who gives addresses there
+    let datagrams = |ports| {
+        (0..9)
+            .map(|n| Flow { protocol: 17, ports, ..Flow::new(at(30) + n * 1_000, "10.0.0.8", "10.0.0.255") })
+            .collect()
+    };
+    check("new-service", datagrams((137, 137)), &[]);
+    check("new-service", datagrams((67, 68)), &["dst_addr=10.0.0.8,dst_port=67"]);
 }
 
 #[test]
