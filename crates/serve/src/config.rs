@@ -57,7 +57,7 @@ options! {
         spill: ByteSize = ByteSize::from_mib(10 << 10) => 0..=1 << 60,
         /// Answer at most this many questions at a time, and half as many that read few flows besides; the others wait for their turn.
         at_once: usize = 2 => 1..=1024,
-        /// Let at most this many wait; more are refused.
+        /// Let at most this many wait, and as many that read few flows; more are refused.
         waiting_max: usize = 64 => 1..=100_000,
         /// Let at most this many of one user run or wait; more are refused.
         per_user_max: usize = 32 => 1..=100_000,

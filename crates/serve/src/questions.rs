@@ -9,7 +9,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,7 +44,10 @@ struct Inner {
     admission: Admission,
     /// For questions that read little.
     quick: Admission,
+    /// Of each kind.
     waiting_max: usize,
+    /// Of both kinds, those that wait among them.
+    running_max: usize,
     per_user_max: usize,
     time_max: Duration,
     running: Mutex<BTreeMap<u64, Running>>,
@@ -64,6 +67,8 @@ struct Running {
     progress: Arc<Progress>,
     /// Rows of its answer, once there is one.
     rows: Arc<AtomicU64>,
+    /// Whether it was refused when its turn was asked for.
+    is_refused: Arc<AtomicBool>,
 }
 
 /// What became of questions.
@@ -126,6 +131,7 @@ pub(crate) struct Turn {
     pub(crate) control: QueryControl,
     pub(crate) began: Instant,
     rows: Arc<AtomicU64>,
+    is_refused: Arc<AtomicBool>,
 }
 
 impl Turn {
@@ -133,6 +139,11 @@ impl Turn {
     /// let those go first that read less, for as long as they have patience.
     pub(crate) fn enter(&self, rows_max: u64) -> Answered<weir_query::Admitted> {
         let admission = if rows_max <= QUICK_ROWS { &self.inner.quick } else { &self.inner.admission };
+        let (_, waiting) = admission.counts();
+        if waiting >= self.inner.waiting_max {
+            self.is_refused.store(true, Ordering::Relaxed);
+            return Err(Problem::unavailable(format!("{waiting} questions wait already")));
+        }
         Ok(admission.enter_to_read(rows_max, &self.control.progress)?)
     }
 
@@ -178,6 +189,7 @@ impl Questions {
             admission: Admission::patient(options.at_once, options.time_limit.duration() / PATIENT_PART),
             quick: Admission::new(options.quick_at_once()),
             waiting_max: options.waiting_max,
+            running_max: 2 * options.waiting_max + options.turns() as usize,
             per_user_max: options.per_user_max,
             time_max: options.time_limit.duration(),
             running: Mutex::default(),
@@ -206,6 +218,7 @@ impl Questions {
             control: control.clone(),
             began: Instant::now(),
             rows: Arc::clone(&entry.question.rows),
+            is_refused: Arc::clone(&entry.question.is_refused),
         };
         let run = move || {
             give_way();
@@ -243,14 +256,13 @@ impl Questions {
 
     fn register(&self, asker: &Asker, text: &str, control: &QueryControl) -> Answered<Entry> {
         let user = asker.name.as_str();
-        let Inner { waiting_max, per_user_max, counts, .. } = &*self.inner;
+        let Inner { running_max, per_user_max, counts, .. } = &*self.inner;
         counts.asked.fetch_add(1, Ordering::Relaxed);
         if let Err(problem) = self.check_rate(asker) {
             counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(problem);
         }
         let mut running = self.inner.running();
-        let (answered, waiting) = self.inner.admitted();
         let of_user = running.values().filter(|question| question.user == user).count();
         let refused = |problem: Problem| {
             counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -259,8 +271,8 @@ impl Questions {
         if of_user >= *per_user_max {
             return refused(Problem::too_many(format!("{of_user} questions of '{user}' run or wait already")));
         }
-        if waiting >= *waiting_max || running.len() >= waiting_max.saturating_add(answered) {
-            return refused(Problem::unavailable(format!("{waiting} questions wait already")));
+        if running.len() >= *running_max {
+            return refused(Problem::unavailable(format!("{} questions run or wait already", running.len())));
         }
         let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
         let text: String = text.chars().take(TEXT_LETTERS_MAX).collect();
@@ -271,6 +283,7 @@ impl Questions {
             since_ms: now_ms(),
             progress: Arc::clone(&control.progress),
             rows: Arc::default(),
+            is_refused: Arc::default(),
         };
         running.insert(id, question.clone());
         Ok(Entry { inner: Arc::clone(&self.inner), id, question, began: Instant::now() })
@@ -359,6 +372,7 @@ impl Entry {
         let status = answer.as_ref().err().map(|problem| problem.status);
         let (outcome, counter) = match answer {
             Ok(_) => ("answered", &counts.answered),
+            Err(_) if self.question.is_refused.load(Ordering::Relaxed) => ("refused", &counts.refused),
             Err(_) if self.question.progress.is_stopped() => ("cancelled", &counts.cancelled),
             Err(_) => ("failed", &counts.failed),
         };
@@ -465,6 +479,9 @@ mod tests {
         wait_until(|| questions.counts().waiting == 2);
         let refused = runtime.block_on(ask("carl")).expect("a task").expect_err("too many");
         assert_eq!(refused.status, 503);
+        // those that read little have a place of their own to wait
+        let quick = |turn: &Turn| turn.enter_quick().map(|_| ());
+        runtime.block_on(questions.answer(&asker("dora"), "quick".to_owned(), quick)).expect("an answer");
         questions.end(Duration::from_mins(1));
         for task in [first, second, third] {
             assert_eq!(runtime.block_on(task).expect("a task").expect_err("cancelled").status, 409);
