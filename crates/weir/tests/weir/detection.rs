@@ -117,7 +117,7 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-/// Captures of ordinary traffic, some of them of many hosts: what is reported here is a false alarm.
+/// Captures of ordinary traffic, some of them of many hosts: what is reported here is a false alarm, or true and harmless.
 const ORDINARY: &[&str] = &[
     "netflix.pcap",
     "teams.pcap",
