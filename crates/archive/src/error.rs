@@ -420,7 +420,7 @@ impl ArchiveError {
 
     /// Whether the same call may succeed later: a full disk may have space again; anything else would fail again.
     pub fn may_pass(&self) -> bool {
-        matches!(self.io(), Some((Action::AppendTail | Action::CreateTail, _)))
+        matches!(self.io(), Some((Action::AppendTail | Action::CreateTail | Action::MeasureFreeSpace, _)))
     }
 
     /// Whether the disk, or a quota of it, is full.

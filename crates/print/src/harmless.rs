@@ -3,14 +3,15 @@
 
 /// Whether a terminal obeys a character, or shows those around it in another order.
 pub(crate) fn is_obeyed(letter: char) -> bool {
-    let orders = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let orders =
+        matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     // line and paragraph separators
     letter.is_control() || orders || matches!(letter, '\u{2028}' | '\u{2029}')
 }
 
 /// Whether octets of UTF-8 may have such a character; when not, they have none.
 pub(crate) fn may_be_obeyed(octets: &[u8]) -> bool {
-    octets.iter().any(|octet| matches!(octet, 0..0x20 | 0x7f | 0xc2 | 0xe2))
+    octets.iter().any(|octet| matches!(octet, 0..0x20 | 0x7f | 0xc2 | 0xd8 | 0xe2))
 }
 
 /// Makes what was appended from `start` on harmless as a cell of CSV: what is obeyed is written as `\u{1b}`, `\n` and so
@@ -51,6 +52,8 @@ mod tests {
         }
         assert_eq!(harmless("a\u{1b}[2Jb\u{7}"), "a\\u{1b}[2Jb\\u{7}");
         assert_eq!(harmless("a\u{9b}b\u{202e}c\n"), "a\\u{9b}b\\u{202e}c\\n");
+        // the Arabic letter mark, and a letter that begins with the same octet
+        assert_eq!(harmless("a\u{61c}b\u{628}"), "a\\u{61c}b\u{628}");
         assert_eq!(harmless("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
         assert_eq!(harmless("@SUM(1)"), "'@SUM(1)");
         assert_eq!(harmless("\t=1"), "\\t=1");

@@ -48,6 +48,11 @@ impl fmt::Display for ElementId {
 pub struct TemplateId(u16);
 
 impl TemplateId {
+    /// The smallest one.
+    pub const MIN: Self = Self(TEMPLATE_ID_MIN);
+    /// The largest one.
+    pub const MAX: Self = Self(u16::MAX);
+
     /// Checks that `id` is at least 256; else [`WireError::ReservedTemplateId`].
     pub const fn new(id: u16) -> Result<Self, WireError> {
         if id < TEMPLATE_ID_MIN {

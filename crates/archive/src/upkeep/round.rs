@@ -3,12 +3,15 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use weir_flow::Table;
+
 use super::Upkeep;
 use super::clock::ClockGuard;
+use super::now_ms;
 use crate::compaction::Compaction;
 use crate::manifest::Manifest;
 use crate::shared::{Ending, Progress, Shared};
-use crate::{ArchiveError, WhenFull, expiry, space};
+use crate::{ArchiveError, Segment, WhenFull, expiry, space};
 
 /// What maintenance remembers from one round to the next.
 struct Maintenance {
@@ -16,6 +19,8 @@ struct Maintenance {
     /// The manifest as it was known last: most rounds find it unchanged.
     manifest: Option<Manifest>,
     clock: ClockGuard,
+    /// Whether the clock was compared with the flows that there are.
+    is_compared: bool,
     /// Whether leftovers of a crash were looked for.
     is_swept: bool,
 }
@@ -26,6 +31,7 @@ pub(crate) fn run(shared: &Shared) {
         compaction: Compaction::new(&shared.options),
         manifest: None,
         clock: ClockGuard::new(),
+        is_compared: false,
         is_swept: false,
     };
     let mut rest = shared.options.upkeep_interval;
@@ -94,6 +100,9 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
 fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -> Result<(), ArchiveError> {
     let mut expiry = shared.options.expiry;
     let mut waiting = std::mem::take(&mut shared.progress().waiting_summaries);
+    if !std::mem::replace(&mut maintenance.is_compared, true) {
+        compare(&mut maintenance.clock, upkeep, expiry.age_max);
+    }
     let is_suspended = !maintenance.clock.may_expire_by_age();
     if is_suspended {
         (expiry.age_max, expiry.side_tables_age_max) = (None, None);
@@ -116,6 +125,14 @@ fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -
     done.segments_without_sums += expired.segments_without_sums;
     done.summaries_expired += expired.summaries.len() as u64;
     Ok(())
+}
+
+/// Compares the clock with the flows that there are.
+fn compare(clock: &mut ClockGuard, upkeep: &Upkeep, age_max: Option<Duration>) {
+    let flows = upkeep.state().oldest_first().into_iter().filter(|segment| segment.table == Table::Flows);
+    if let Some((newest_ms, age_max)) = flows.map(Segment::newest_ms).max().zip(age_max) {
+        clock.compare(now_ms(), newest_ms, age_max);
+    }
 }
 
 fn merge(shared: &Shared, compaction: &mut Compaction, upkeep: &mut Upkeep) -> Result<bool, ArchiveError> {

@@ -109,6 +109,10 @@ impl Target {
         Ok(())
     }
 
+    fn is_file(&self) -> bool {
+        matches!(self.out, Out::File(_))
+    }
+
     fn write_once(&mut self, octets: &[u8]) -> io::Result<usize> {
         match &mut self.out {
             Out::File(file) => file.write(octets),
@@ -122,7 +126,8 @@ impl Write for Target {
         loop {
             let is_stopping = self.stop.is_set();
             match self.write_once(octets) {
-                Err(error) if self.is_patient && is_full(&error) && !is_stopping => {
+                // standard output gets no more room by waiting
+                Err(error) if self.is_patient && self.is_file() && is_full(&error) && !is_stopping => {
                     if self.waits.get() == 0 {
                         tracing::warn!(file = self.name(), %error, "waiting for room on the disk");
                     }

@@ -197,6 +197,8 @@ struct Archive {
     fit: Fit,
     /// How long a disk that takes nothing is waited for.
     give_up_after: Option<Duration>,
+    /// How often nothing expired by age because of the clock.
+    suspended: Counter,
     stop: StopSignal,
     stored: Counter,
     durable: Counter,
@@ -224,6 +226,7 @@ impl Archive {
             folder,
             fit,
             give_up_after: None,
+            suspended: meter.counter("expiry_suspended"),
             stop: context.stop.clone(),
             stored: meter.counter("rows_stored"),
             durable: meter.counter("rows_durable"),
@@ -310,8 +313,16 @@ impl Archive {
     }
 
     fn count(&self, statistics: &Statistics) {
+        let suspended_before = self.suspended.get();
         for (counter, of) in &self.counted {
             counter.add(of(statistics).saturating_sub(counter.get()));
+        }
+        if suspended_before == 0 && self.suspended.get() > 0 {
+            tracing::warn!(
+                "nothing expires by age: the clock has jumped, or by it no flow of {} is of the time that is kept; it is trusted again \
+                 when it has kept still for a day",
+                self.folder.display()
+            );
         }
     }
 }

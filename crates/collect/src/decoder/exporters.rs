@@ -357,7 +357,7 @@ impl Exporters {
                 }
                 // RFC 7011 section 8.1: all templates of the set's kind
                 Ok(TemplateRecord::WithdrawAll) => {
-                    self.templates.forget(&mut self.domains[index], |known| known.template.is_options() == options);
+                    self.templates.forget_kind(&mut self.domains[index], options);
                     self.books.count(index, Counter::TemplatesWithdrawn, 1);
                 }
                 Err(error) => decoded.errors += self.books.count_error(index, Some(error)),
@@ -407,7 +407,7 @@ impl Exporters {
     pub(super) fn wait(&mut self, index: u32, id: TemplateId, set: WaitingSet) {
         self.waiting.insert(index, id, set);
         self.books.count(index, Counter::SetsWaitingIn, 1);
-        self.expire_waiting(self.now_ms);
+        self.move_waiting(self.now_ms);
     }
 
     /// Keeps a set whose template is known behind those whose template has come, and that wait until a delivery is
@@ -425,8 +425,19 @@ impl Exporters {
 
     /// Sends sets that have waited for too long, or are too many, to disk, or drops them.
     pub(super) fn move_waiting(&mut self, now_ms: i64) {
-        while let Some(SetKey { domain, .. }) = self.waiting.drop_next(now_ms, &self.domains) {
-            self.count_expired(domain, 1);
+        while let Some((SetKey { domain, .. }, number)) = self.waiting.drop_next(now_ms, &self.domains) {
+            self.give_up(domain, &[number]);
+        }
+    }
+
+    /// Counts sets that are gone without having been decoded. Where numbers count records, how many were in them shows then: they
+    /// are missing.
+    fn give_up(&mut self, key: DomainKey, numbers: &[u64]) {
+        self.count_expired(key, numbers.len() as u64);
+        if let Some(index) = self.domains.find(&key) {
+            for number in numbers {
+                self.settle(index, *number, Some(0));
+            }
         }
     }
 
@@ -440,8 +451,8 @@ impl Exporters {
     /// Takes an answer of the spool. True when sets may have been released.
     pub(super) fn take_answer(&mut self, answer: SpoolAnswer) -> bool {
         let effect = self.waiting.take_answer(answer, self.now_ms, &self.domains);
-        if let Some((key, sets)) = effect.expired {
-            self.count_expired(key.domain, sets);
+        if let Some((key, numbers)) = effect.expired {
+            self.give_up(key.domain, &numbers);
         }
         if effect.damaged > 0 {
             self.books.ledger.count_unassigned(Counter::SpoolDamaged, effect.damaged);

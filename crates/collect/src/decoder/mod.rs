@@ -320,7 +320,7 @@ impl Decoder {
     /// Decodes a Data Set whose template is known.
     fn decode_set(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
         let exporters = &mut self.exporters;
-        exporters.domains[index].templates.update_plan(id);
+        exporters.domains[index].templates.update_plan(id, body.len());
         let domain = &exporters.domains[index];
         let Some(compiled) = domain.templates.get(id) else { return DecodedSets::WAITS };
         if compiled.template.is_options() {

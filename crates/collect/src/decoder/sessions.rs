@@ -5,14 +5,14 @@
 //! decoded, and counts that are not in the books. Both are gone after a delivery was taken, so that is when places
 //! become vacant.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::session::{Session, Transport};
 
 /// Which domains belong to sessions that can end, and which places have become free.
 #[derive(Debug, Default)]
 pub(super) struct SessionDomains {
-    sessions: HashMap<Session, Vec<u32>, foldhash::fast::RandomState>,
+    sessions: HashMap<Session, BTreeSet<u32>, foldhash::fast::RandomState>,
     /// Domains of ended sessions, still referred to.
     ended: Vec<u32>,
     vacant: Vec<u32>,
@@ -23,20 +23,20 @@ impl SessionDomains {
     pub(super) fn insert(&mut self, session: Session, index: u32) {
         // the end of a session of plain UDP cannot be seen
         if session.transport != Transport::Udp {
-            self.sessions.entry(session).or_default().push(index);
+            self.sessions.entry(session).or_default().insert(index);
         }
     }
 
     /// Removes a domain that was forgotten before its session has ended.
     pub(super) fn remove(&mut self, session: Session, index: u32) {
         if let Some(indices) = self.sessions.get_mut(&session) {
-            indices.retain(|of| *of != index);
+            indices.remove(&index);
         }
     }
 
     /// Ends a session. Returns its domains.
     pub(super) fn end(&mut self, session: Session) -> Vec<u32> {
-        let indices = self.sessions.remove(&session).unwrap_or_default();
+        let indices: Vec<u32> = self.sessions.remove(&session).unwrap_or_default().into_iter().collect();
         self.ended.extend(&indices);
         indices
     }

@@ -125,6 +125,13 @@ impl Templates {
         self.count_removed(removed);
     }
 
+    /// Forgets all templates of a kind.
+    pub(super) fn forget_kind(&mut self, domain: &mut Domain, options: bool) {
+        for id in domain.templates.ids_of_kind(options) {
+            self.forget_one(domain, id);
+        }
+    }
+
     /// Forgets some templates of a domain. Returns how many.
     pub(super) fn forget(&mut self, domain: &mut Domain, is_meant: impl Fn(&CompiledTemplate) -> bool) -> u64 {
         let removed = domain.templates.remove(is_meant);

@@ -1,6 +1,6 @@
 //! Templates of one Observation Domain, each with the plan by which its records are read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use weir_wire::structured::ListContext;
 use weir_wire::{ElementId, ListKind, Template, TemplateId};
@@ -55,6 +55,8 @@ pub(crate) struct TemplateCount {
 pub(crate) struct DomainTemplates {
     version: u8,
     compiled: HashMap<TemplateId, CompiledTemplate, foldhash::fast::RandomState>,
+    /// Those of data, and those of options.
+    kinds: [BTreeSet<TemplateId>; 2],
     fields: usize,
     /// How long they are used when they are not sent again.
     lifetime_ms: i64,
@@ -70,6 +72,7 @@ impl DomainTemplates {
         Self {
             version,
             compiled: HashMap::default(),
+            kinds: Default::default(),
             fields: 0,
             lifetime_ms,
             received_ms: None,
@@ -99,6 +102,11 @@ impl DomainTemplates {
         now_ms.saturating_sub(compiled.refreshed_ms) > self.lifetime_ms
     }
 
+    /// Those of options, or those of data.
+    pub(crate) fn ids_of_kind(&self, options: bool) -> Vec<TemplateId> {
+        self.kinds[usize::from(options)].iter().copied().collect()
+    }
+
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &CompiledTemplate> {
         self.compiled.values()
@@ -124,12 +132,14 @@ impl DomainTemplates {
         let list_kind = |element| list_kinds::registered(element).or_else(|| learned.get(&element).copied());
         let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms, list_kind);
         compiled.lists_known = learned.len();
+        self.kinds[usize::from(compiled.template.is_options())].insert(compiled.template.id());
         self.compiled.insert(compiled.template.id(), compiled);
     }
 
     /// Forgets one template.
     pub(crate) fn remove_one(&mut self, id: TemplateId) -> TemplateCount {
         let Some(removed) = self.compiled.remove(&id) else { return TemplateCount::default() };
+        self.kinds[usize::from(removed.template.is_options())].remove(&id);
         let fields = removed.template.fields().len();
         self.fields -= fields;
         TemplateCount { templates: 1, fields }
@@ -139,8 +149,12 @@ impl DomainTemplates {
     pub(crate) fn remove(&mut self, is_meant: impl Fn(&CompiledTemplate) -> bool) -> TemplateCount {
         let before = TemplateCount { templates: self.compiled.len(), fields: self.fields };
         let mut left = 0;
-        self.compiled.retain(|_, compiled| {
+        let kinds = &mut self.kinds;
+        self.compiled.retain(|id, compiled| {
             let stays = !is_meant(compiled);
+            if !stays {
+                kinds[usize::from(compiled.template.is_options())].remove(id);
+            }
             left += if stays { compiled.template.fields().len() } else { 0 };
             stays
         });
@@ -205,20 +219,25 @@ impl DomainTemplates {
         self.learned_lists.len() - before
     }
 
-    /// Makes the plan of a template anew when elements were learned to be lists since it was made. One element that is
-    /// learned so costs each template at most once, and nothing those whose records do not come.
+    /// Makes the plan of a template anew when elements were learned to be lists since it was made, and a set of so many octets has
+    /// a record. One element that is learned so costs each template at most once, and nothing those whose records do not come.
     #[inline]
-    pub(crate) fn update_plan(&mut self, id: TemplateId) {
+    pub(crate) fn update_plan(&mut self, id: TemplateId, octets: usize) {
         if !self.learned_lists.is_empty() {
-            self.update_plan_by_lists(id);
+            self.update_plan_by_lists(id, octets);
         }
     }
 
-    fn update_plan_by_lists(&mut self, id: TemplateId) {
+    fn update_plan_by_lists(&mut self, id: TemplateId, octets: usize) {
         let (learned, header_uptime) = (&self.learned_lists, self.version != 10);
         let Some(compiled) = self.compiled.get_mut(&id).filter(|compiled| compiled.lists_known < learned.len()) else {
             return;
         };
+        // a field may be empty, and looking at it is not free
+        let fields = compiled.template.fields().len();
+        if octets < compiled.template.layout().min_record_len().max(fields) {
+            return;
+        }
         compiled.lists_known = learned.len();
         let is_new = |leftover: &Leftover| leftover.list.is_none() && learned.contains_key(&leftover.element());
         if compiled.plan.leftovers.iter().any(is_new) {

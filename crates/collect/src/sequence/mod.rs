@@ -39,7 +39,7 @@ use unit::Steps;
 /// so much may be missing: see [`resume`].
 const GAP_MAX: u32 = 1 << 20;
 /// Datagrams with records that wait for their template and whose number of units will be known then.
-const WAITING_MAX: usize = 4_096;
+const WAITING_MAX: usize = 65_536;
 /// An uptime that went back by less than this, in milliseconds, may be that of a datagram that came late.
 const UPTIME_BACK_MS: u32 = 1_000;
 /// The exporter's start moves by this much, in milliseconds, when it starts again, and less when its clock is set.

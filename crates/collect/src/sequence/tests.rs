@@ -161,3 +161,31 @@ fn numbers_that_include_their_message_show_loss_as_exactly() {
     assert_eq!(observe(43, true, &mut sequence), missing);
     assert_eq!(observe(44, true, &mut sequence), missing);
 }
+
+/// softflowd sends a full message after the other, and now and then one that is not: most steps say nothing.
+#[test]
+fn a_few_messages_that_differ_show_that_numbers_include_their_message() {
+    let sizes = |message: u32| if message % 7 == 5 { 29 - message % 3 } else { 32 };
+    let follow = |messages: std::ops::Range<u32>, includes: bool, is_lost: fn(u32) -> bool| {
+        let mut sequence = Sequence::new(SequenceUnit::Records);
+        let (mut number, mut net) = (1_000, 0);
+        for message in messages {
+            let records = sizes(message);
+            if !is_lost(message) {
+                let outcome = sequence.observe(&arrival(if includes { number + records } else { number }, records));
+                net += i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64;
+            }
+            number += records;
+        }
+        (sequence.unit(), net)
+    };
+    let (through, records) = (SequenceUnit::RecordsThrough, SequenceUnit::Records);
+    assert_eq!(follow(0..12, true, |_| false), (through, 0));
+    assert_eq!(follow(0..200, true, |_| false), (through, 0));
+    assert_eq!(follow(0..200, true, |message| message == 100), (through, 32));
+    // an exporter that keeps to the standard, and loses some
+    assert_eq!(follow(0..200, false, |_| false), (records, 0));
+    assert_eq!(follow(0..200, false, |message| message % 20 == 3), (records, 10 * 32));
+    let lost: i64 = (0..200).filter(|message| message % 7 == 4).map(|message| i64::from(sizes(message))).sum();
+    assert_eq!(follow(0..200, false, |message| message % 7 == 4), (records, lost));
+}

@@ -4,7 +4,9 @@
 //! should be records, records where it should be datagrams, Template Records as well, or nothing at all. Taken at
 //! their word they would seem to lose most of what they send. Each datagram that follows another says how far the
 //! number moved, and that is compared with what each rule would have it move. A rule replaces the standard's only when
-//! nearly all steps follow it and hardly any follow the standard's, so that no pattern of loss can look like a fault.
+//! nearly all steps follow it and hardly any follow the standard's, so that no pattern of loss can look like a fault. Messages
+//! with as many records as the one before say nothing of whether those of the message itself are counted, and of softflowd
+//! most are such: there the steps decide that distinguish the two.
 
 use super::Arrival;
 
@@ -80,6 +82,9 @@ const RULE_COUNT: usize = 5;
 const THROUGH: usize = 3;
 /// Steps that must have been seen before a rule is replaced.
 const STEPS_MIN: u32 = 16;
+/// Steps that must have been seen, and those that must have distinguished, before records are taken to be counted up to and
+/// including those of the message.
+const THROUGH_MIN: (u32, u32) = (8, 2);
 /// Steps after which older ones begin to be forgotten: exporters are upgraded.
 const STEPS_MAX: u32 = 1_024;
 
@@ -90,6 +95,8 @@ pub(super) struct Steps {
     /// Steps that distinguish rules.
     seen: u32,
     follow: [u32; RULE_COUNT],
+    /// Steps of which only one can be true, that numbers include their message or that they do not, and those where they do.
+    apart: (u32, u32),
     /// Steps that no rule explains and that led to no place of a line.
     astray: u32,
     /// The number of records was not always the same.
@@ -116,7 +123,12 @@ impl Steps {
         for (count, expected) in self.follow.iter_mut().zip(expected) {
             *count += u32::from(expected == step);
         }
+        if expected[0] != expected[THROUGH] && arrival.complete {
+            self.apart.0 += 1;
+            self.apart.1 += u32::from(expected[THROUGH] == step);
+        }
         if self.seen >= STEPS_MAX {
+            self.apart = (self.apart.0 / 2, self.apart.1 / 2);
             self.seen /= 2;
             self.astray /= 2;
             self.follow.iter_mut().for_each(|count| *count /= 2);
@@ -128,8 +140,19 @@ impl Steps {
         self.astray += 1;
     }
 
+    /// Whether numbers include the records of their message.
+    fn is_through(&self) -> bool {
+        let (seen_min, apart_min) = THROUGH_MIN;
+        let (apart, included) = self.apart;
+        let is_known = self.seen >= seen_min && apart >= apart_min;
+        is_known && included * 10 >= apart * 9 && self.follow[THROUGH] * 10 >= self.seen * 9
+    }
+
     /// The rule to go by, given the one of the standard and the one in force.
     pub(super) fn rule(&self, standard: SequenceUnit, now: SequenceUnit) -> SequenceUnit {
+        if standard == SequenceUnit::Records && self.is_through() {
+            return SequenceUnit::RecordsThrough;
+        }
         if self.seen < STEPS_MIN {
             // that of the standard, or of a process before this one
             return now;

@@ -13,7 +13,7 @@ use super::segment::{self, Segment};
 use super::{Answer, Request};
 use crate::Limits;
 use crate::waiting::SpoolAnswer;
-use crate::waiting::set::{SetKey, WaitingSet};
+use crate::waiting::set::{SetKey, UNNUMBERED, WaitingSet};
 use crate::waiting::spooled::SpoolRequest;
 
 /// A segment ends at this length.
@@ -57,6 +57,8 @@ struct Place {
     offset: u32,
     /// The decoder that sent it; `None` when a process before this one has left it.
     owner: Owner,
+    /// Its number, which says something to that decoder.
+    number: u64,
 }
 
 /// Sets on disk. All methods may wait for it.
@@ -113,7 +115,7 @@ impl Spool {
         if let Ok(Some((segment, found, damaged))) = Segment::open(path, number) {
             self.damage(damaged);
             for set in found {
-                let place = Place { segment: number, offset: set.offset, owner: None };
+                let place = Place { segment: number, offset: set.offset, owner: None, number: UNNUMBERED };
                 self.sets.entry(set.key).or_default().push_back(place);
                 self.statistics.sets += 1;
             }
@@ -179,7 +181,8 @@ impl Spool {
             let Some(segment) = self.segments.back_mut() else { return Err(io::ErrorKind::NotFound.into()) };
             let before = segment.length;
             let offset = segment.append(key, set, &mut self.buffer)?;
-            Ok((Place { segment: segment.number, offset, owner: Some(decoder) }, segment.length - before))
+            let place = Place { segment: segment.number, offset, owner: Some(decoder), number: set.number };
+            Ok((place, segment.length - before))
         });
         if let Ok((place, octets)) = written {
             self.statistics.octets += octets;
@@ -188,7 +191,7 @@ impl Spool {
         } else {
             // a full disk; what was there may have been dropped since, so the next is tried again
             self.statistics.writes_failed += 1;
-            answer(decoder, Answer(SpoolAnswer::Dropped(key, 1)));
+            answer(decoder, Answer(SpoolAnswer::Dropped(key, vec![set.number])));
         }
     }
 
@@ -215,11 +218,13 @@ impl Spool {
             let at = self.segments.binary_search_by_key(&place.segment, |segment| segment.number);
             let Some(segment) = at.ok().and_then(|at| self.segments.get_mut(at)) else { continue };
             let returned = match segment.read(place.offset, &mut self.buffer) {
-                Some((of, set)) if of == key => Answer(SpoolAnswer::Returned(key, set)),
+                Some((of, set)) if of == key => {
+                    Answer(SpoolAnswer::Returned(key, WaitingSet { number: place.number, ..set }))
+                }
                 _ => {
                     self.found_damaged += 1;
                     self.statistics.damaged += 1;
-                    Answer(SpoolAnswer::Dropped(key, 1))
+                    Answer(SpoolAnswer::Dropped(key, vec![place.number]))
                 }
             };
             if !answer(decoder, returned) {
@@ -263,23 +268,24 @@ impl Spool {
     /// Drops all sets of a segment.
     fn drop_segment(&mut self, at: usize, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         let Some(number) = self.segments.get(at).map(|segment| segment.number) else { return };
-        let mut dropped: HashMap<(SetKey, Owner), u64> = HashMap::new();
+        let mut dropped: HashMap<(SetKey, Owner), Vec<u64>> = HashMap::new();
         self.sets.retain(|&key, places| {
             places.retain(|place| {
                 let stays = place.segment != number;
                 if !stays {
-                    *dropped.entry((key, place.owner)).or_default() += 1;
+                    dropped.entry((key, place.owner)).or_default().push(place.number);
                 }
                 stays
             });
             !places.is_empty()
         });
         self.remove(at);
-        for ((key, owner), sets) in dropped {
-            self.statistics.sets -= sets as usize;
-            answer(owner.unwrap_or(0), Answer(SpoolAnswer::Dropped(key, sets)));
+        for ((key, owner), numbers) in dropped {
+            let sets = numbers.len();
+            self.statistics.sets -= sets;
+            answer(owner.unwrap_or(0), Answer(SpoolAnswer::Dropped(key, numbers)));
             for other in (1..self.decoders).filter(|_| owner.is_none()) {
-                answer(other, Answer(SpoolAnswer::TakenElsewhere(key, sets)));
+                answer(other, Answer(SpoolAnswer::TakenElsewhere(key, sets as u64)));
             }
         }
     }

@@ -70,17 +70,28 @@ impl Connection {
 /// Something that carries messages and has a time by which a read must have come to something.
 trait Carrier: io::Read {
     fn set_deadline(&mut self, deadline: Instant);
+
+    /// What ends a read when it is set.
+    fn set_given_up(&mut self, given_up: Option<Arc<AtomicBool>>);
 }
 
 impl Carrier for Timed {
     fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
+
+    fn set_given_up(&mut self, given_up: Option<Arc<AtomicBool>>) {
+        self.given_up = given_up;
+    }
 }
 
 impl Carrier for TlsStream<Timed> {
     fn set_deadline(&mut self, deadline: Instant) {
         self.get_mut().deadline = deadline;
+    }
+
+    fn set_given_up(&mut self, given_up: Option<Arc<AtomicBool>>) {
+        self.get_mut().given_up = given_up;
     }
 }
 
@@ -109,12 +120,17 @@ impl Reading<'_> {
         // on the stack, which is a thread's own anyway
         let mut buffer = [0; READ_OCTETS];
         carrier.set_deadline(Instant::now() + limits.idle_timeout);
+        carrier.set_given_up(Some(self.open.given_up()));
+        let mut is_heard = false;
         loop {
             let begun = framing.unfinished_octets() > 0;
             let octets = match carrier.read(&mut buffer) {
                 Ok(0) => return begun.then_some(Reason::CutShort),
                 Ok(count) => buffer.get(..count).unwrap_or_default(),
                 Err(error) if is_stop(&error) => return None,
+                Err(error) if is_timeout(&error) && !is_heard && self.open.is_given_up() => {
+                    return Some(Reason::TooManyConnections);
+                }
                 Err(error) if is_timeout(&error) => {
                     return Some(if begun { Reason::MessageTooSlow } else { Reason::Idle });
                 }
@@ -122,6 +138,10 @@ impl Reading<'_> {
             };
             let (octets, problem) = framing.push(octets);
             let progress = !octets.is_empty();
+            if progress && !std::mem::replace(&mut is_heard, true) {
+                self.open.heard();
+                carrier.set_given_up(None);
+            }
             if progress {
                 let read = Read::Messages { session: self.open.session, received_ms: now_ms(), octets };
                 if self.queue.send(read).is_err() {
@@ -149,7 +169,7 @@ struct Timed {
     deadline: Instant,
     sessions: Arc<Sessions>,
     stopping_since: Option<Instant>,
-    /// Set when others have taken the place of this handshake.
+    /// Set when others have taken the place of this handshake, or of this connection before its first message.
     given_up: Option<Arc<AtomicBool>>,
 }
 

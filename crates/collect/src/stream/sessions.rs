@@ -1,6 +1,6 @@
 //! The sessions that are open, within their limits.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +18,8 @@ use crate::relay::network::{Allowed, Network, is_allowed};
 /// [`crate::DecoderStatistics::problems`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Most connections and DTLS sessions at a time; more are refused and counted under `connections_refused`. A
-    /// connection costs a thread, and up to some 450 KiB while a message of 64 KiB is unfinished.
+    /// Most connections and DTLS sessions at a time. When there are more, the oldest connection that never sent a message is
+    /// closed; else they are refused and counted under `connections_refused`. A connection costs a thread, and up to some 450 KiB while a message of 64 KiB is unfinished.
     pub connections_max: usize,
     /// Most of them from one source, so that one sender cannot keep the others out. A source is an address, or the 64
     /// bits of an IPv6 network in front of it: whoever has one address of those has all.
@@ -65,9 +65,63 @@ pub(crate) struct Sessions {
     stop: AtomicBool,
     /// Who may send.
     pub allowed: Allowed,
-    open: Mutex<HashSet<Session>>,
+    open: Mutex<OpenSessions>,
     /// Those under way, the oldest first, but for those that were given up.
     handshakes: Mutex<VecDeque<HalfOpen>>,
+}
+
+/// Connections without a message that may be on their way out at a time.
+const LEAVING_MAX: usize = 64;
+
+/// The sessions that are open.
+#[derive(Debug, Default)]
+struct OpenSessions {
+    by_session: HashMap<Session, OpenSession>,
+    /// The number of the next one.
+    next: u64,
+}
+
+/// A session that is open.
+#[derive(Debug)]
+struct OpenSession {
+    /// Later ones have larger numbers.
+    number: u64,
+    /// Whether a message has come, or need not have.
+    is_heard: bool,
+    /// Set when it has to give its place to another one.
+    given_up: Arc<AtomicBool>,
+}
+
+impl OpenSession {
+    fn is_leaving(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+}
+
+impl OpenSessions {
+    /// Whether there is room for one more among these. When there is none, the oldest that never sent a message gives its place
+    /// up: whoever keeps others out by connecting says nothing, and an exporter sends its Templates.
+    fn make_room(&self, sessions_max: usize, is_meant: impl Fn(&Session) -> bool) -> bool {
+        let among = || self.by_session.iter().filter(|(session, _)| is_meant(session)).map(|(_, open)| open);
+        if among().filter(|open| !open.is_leaving()).count() < sessions_max {
+            return true;
+        }
+        let is_full = self.by_session.values().filter(|open| open.is_leaving()).count() >= LEAVING_MAX;
+        let silent = among().filter(|open| !open.is_heard && !open.is_leaving());
+        let oldest = silent.min_by_key(|open| open.number).filter(|_| !is_full);
+        oldest.inspect(|open| open.given_up.store(true, Ordering::Release)).is_some()
+    }
+
+    /// Adds a session; `None` when it is there.
+    fn insert(&mut self, session: Session) -> Option<Arc<AtomicBool>> {
+        let std::collections::hash_map::Entry::Vacant(place) = self.by_session.entry(session) else { return None };
+        let given_up = Arc::<AtomicBool>::default();
+        // a session of DTLS has no thread that waits for its messages
+        let is_heard = session.transport.is_datagrams();
+        place.insert(OpenSession { number: self.next, is_heard, given_up: Arc::clone(&given_up) });
+        self.next += 1;
+        Some(given_up)
+    }
 }
 
 /// A handshake that is under way.
@@ -94,26 +148,31 @@ impl Sessions {
 
     /// Lets a session begin, or counts why not.
     pub(crate) fn begin(self: &Arc<Self>, session: Session) -> Option<Open> {
-        let refused = {
+        let begun = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            let of_source = open.iter().filter(|known| source_of(known.source.ip()) == source_of(session.source.ip()));
+            let source = source_of(session.source.ip());
+            let is_of_source = |known: &Session| source_of(known.source.ip()) == source;
             if !is_allowed(&self.allowed.networks(), session.source.ip()) {
-                Some(Reason::NotAllowed)
-            } else if open.len() >= self.limits.connections_max {
-                Some(Reason::TooManyConnections)
-            } else if of_source.count() >= self.limits.connections_per_source_max {
-                Some(Reason::TooManyOfSource)
+                Err(Reason::NotAllowed)
+            } else if !open.make_room(self.limits.connections_per_source_max, is_of_source) {
+                Err(Reason::TooManyOfSource)
+            } else if !open.make_room(self.limits.connections_max, |_| true) {
+                Err(Reason::TooManyConnections)
             } else {
                 // the same port of an exporter at two listeners of ours: their Templates would be mixed up
-                (!open.insert(session)).then_some(Reason::SessionExists)
+                open.insert(session).ok_or(Reason::SessionExists)
             }
         };
-        if let Some(reason) = refused {
-            self.tally.count_peer(reason, session.source);
-            return None;
+        match begun {
+            Ok(given_up) => {
+                self.tally.count(Counter::ConnectionsAccepted, 1);
+                Some(Open { session, given_up, sessions: Arc::clone(self) })
+            }
+            Err(reason) => {
+                self.tally.count_peer(reason, session.source);
+                None
+            }
         }
-        self.tally.count(Counter::ConnectionsAccepted, 1);
-        Some(Open { session, sessions: Arc::clone(self) })
     }
 
     /// Lets the handshake of a session begin. When there are too many, the oldest is given up: whoever floods us begins new
@@ -140,12 +199,33 @@ impl Sessions {
 #[derive(Debug)]
 pub(crate) struct Open {
     pub session: Session,
+    given_up: Arc<AtomicBool>,
     sessions: Arc<Sessions>,
+}
+
+impl Open {
+    /// For whoever waits for its first message: set when another one takes its place.
+    pub(crate) fn given_up(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.given_up)
+    }
+
+    /// Whether another one takes its place.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    /// Notes that a message has come: the place is its own.
+    pub(crate) fn heard(&self) {
+        let mut open = self.sessions.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = open.by_session.get_mut(&self.session) {
+            open.is_heard = true;
+        }
+    }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.sessions.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
+        self.sessions.open.lock().unwrap_or_else(PoisonError::into_inner).by_session.remove(&self.session);
     }
 }
 

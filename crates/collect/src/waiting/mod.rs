@@ -12,7 +12,7 @@ mod memory;
 pub(crate) mod set;
 pub(crate) mod spooled;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use weir_wire::TemplateId;
 
@@ -36,8 +36,8 @@ pub(crate) enum SpoolAnswer {
     Returned(SetKey, WaitingSet),
     /// All sets of this key that were recalled have been returned.
     RecallDone(SetKey),
-    /// This many sets of this key were dropped. Every set that was put is returned or dropped, once.
-    Dropped(SetKey, u64),
+    /// The sets of this key with these numbers were dropped. Every set that was put is returned or dropped, once.
+    Dropped(SetKey, Vec<u64>),
     /// Another decoder has taken, or dropped, this many of the sets announced by [`SpoolAnswer::Found`].
     TakenElsewhere(SetKey, u64),
     /// This many places in files were damaged.
@@ -45,10 +45,10 @@ pub(crate) enum SpoolAnswer {
 }
 
 /// What the caller has to count and do after an answer of the spool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AnswerEffect {
-    /// Sets that are gone without having been decoded.
-    pub expired: Option<(SetKey, u64)>,
+    /// The numbers of sets that are gone without having been decoded.
+    pub expired: Option<(SetKey, Vec<u64>)>,
     /// Places in files that were damaged.
     pub damaged: u64,
     /// Whether sets may have been released, so that the caller should decode them.
@@ -76,7 +76,7 @@ pub(crate) struct WaitingSets {
     released_octets: usize,
     spooled: SpooledSets,
     /// Templates whose sets are coming back from disk, and since when, milliseconds since the epoch.
-    recalls: HashMap<Key, i64>,
+    recalls: BTreeMap<Key, i64>,
 }
 
 impl WaitingSets {
@@ -89,7 +89,7 @@ impl WaitingSets {
             released: VecDeque::new(),
             released_octets: 0,
             spooled: SpooledSets::new(limits.spool_sets_max),
-            recalls: HashMap::new(),
+            recalls: BTreeMap::new(),
         }
     }
 
@@ -184,13 +184,13 @@ impl WaitingSets {
                         self.release((index, key.template), [set]);
                         effect.released = true;
                     }
-                    None => effect.expired = Some((key, 1)),
+                    None => effect.expired = Some((key, vec![set.number])),
                 }
             }
             SpoolAnswer::RecallDone(key) => effect.released = self.end_recall(key, now_ms, domains),
-            SpoolAnswer::Dropped(key, sets) => {
-                self.spooled.remove(key, sets);
-                effect.expired = Some((key, sets));
+            SpoolAnswer::Dropped(key, numbers) => {
+                self.spooled.remove(key, numbers.len() as u64);
+                effect.expired = Some((key, numbers));
             }
             SpoolAnswer::TakenElsewhere(key, sets) => self.spooled.remove(key, sets),
             SpoolAnswer::Damaged(places) => effect.damaged = places,
@@ -225,20 +225,21 @@ impl WaitingSets {
         }
     }
 
-    /// Moves sets that are too old or too many to disk, one after the other. Returns the key of the next one for which
-    /// there was no place, and which is dropped; `None` when there is nothing more to do.
-    pub(crate) fn drop_next(&mut self, now_ms: i64, domains: &impl KnownDomains) -> Option<SetKey> {
-        let enabled = self.spooled.is_enabled();
-        let age_ms_max = if enabled { self.age_ms_max.min(MEMORY_MS_MAX) } else { self.age_ms_max };
-        let before_ms = now_ms.saturating_sub(age_ms_max);
+    /// Moves sets that are too old or too many to disk, one after the other. Returns the key and the number of the next one for
+    /// which there was no place, and which is dropped; `None` when there is nothing more to do.
+    pub(crate) fn drop_next(&mut self, now_ms: i64, domains: &impl KnownDomains) -> Option<(SetKey, u64)> {
         let octets_max = self.octets_max.saturating_sub(self.released_octets);
-        while let Some(((index, template), set)) = self.memory.pop_oldest(before_ms, octets_max) {
-            let key = SetKey { domain: domains.key(index), template };
+        loop {
+            // while the disk is behind, what there is memory for stays there
+            let goes_to_disk = self.spooled.is_enabled() && self.spooled.has_room();
+            let age_ms_max = if goes_to_disk { self.age_ms_max.min(MEMORY_MS_MAX) } else { self.age_ms_max };
+            let before_ms = now_ms.saturating_sub(age_ms_max);
+            let ((index, template), set) = self.memory.pop_oldest(before_ms, octets_max)?;
+            let (key, number) = (SetKey { domain: domains.key(index), template }, set.number);
             if !self.spooled.put(key, set) {
-                return Some(key);
+                return Some((key, number));
             }
         }
-        None
     }
 
     /// Drops the sets of a domain whose session has ended. Returns how many.
@@ -256,7 +257,10 @@ impl WaitingSets {
         let forgotten = released.into_iter().map(|((_, id), set)| (id, set)).chain(waiting);
         let put = forgotten.map(|(template, set)| self.spooled.put(SetKey { domain, template }, set));
         let dropped = put.filter(|put| !put).count() as u64;
-        self.recalls.retain(|&(of, _), _| of != index);
+        let recalled = self.recalls.range((index, TemplateId::MIN)..=(index, TemplateId::MAX));
+        for key in recalled.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.recalls.remove(&key);
+        }
         dropped
     }
 
@@ -371,11 +375,30 @@ mod tests {
     fn sets_that_are_too_old_are_dropped_or_go_to_disk() {
         let domains = OneDomain { has_template: false };
         let mut sets = waiting(false, &[1, 2, 1_900_000]);
-        assert_eq!([sets.drop_next(1_850_000, &domains), sets.drop_next(1_850_000, &domains)], [Some(key()); 2]);
+        let dropped = [sets.drop_next(1_850_000, &domains), sets.drop_next(1_850_000, &domains)];
+        assert_eq!(dropped, [Some((key(), 0)), Some((key(), 1))]);
         assert_eq!((sets.drop_next(1_850_000, &domains), sets.len()), (None, 1));
         let mut sets = waiting(true, &[1, 2, 20_000]);
         assert_eq!(sets.drop_next(20_000, &domains), None);
         assert_eq!((sets.len(), sets.spooled_sets(), sets.spooled_keys()), (1, 2, 1));
+    }
+
+    #[test]
+    fn what_there_is_memory_for_is_not_dropped_while_the_disk_is_behind() {
+        let domains = OneDomain { has_template: false };
+        let mut sets = waiting(true, &[]);
+        let large = || WaitingSet { body: vec![0; 60_000].into(), ..set(1) };
+        // more than may be on its way, and less than what may wait
+        (0..400).for_each(|_| sets.insert(DOMAIN, id(), large()));
+        assert_eq!(sets.drop_next(20_000, &domains), None);
+        let on_its_way = sets.spooled_sets();
+        assert!(on_its_way > 100 && sets.len() as u64 == 400 - on_its_way, "{on_its_way}");
+        while sets.next_request().is_some() {}
+        assert_eq!(sets.drop_next(20_000, &domains), None);
+        assert!(sets.spooled_sets() > on_its_way);
+        // what is over the limit in octets goes, whatever the disk does
+        (0..1_400).for_each(|_| sets.insert(DOMAIN, id(), large()));
+        assert!(sets.drop_next(20_000, &domains).is_some());
     }
 
     #[test]
@@ -411,7 +434,7 @@ mod tests {
         let mut take = |answer| sets.take_answer(answer, 0, &domains);
         assert_eq!(take(SpoolAnswer::Found(key(), 5)), AnswerEffect::default());
         assert_eq!(take(SpoolAnswer::TakenElsewhere(key(), 2)), AnswerEffect::default());
-        assert_eq!(take(SpoolAnswer::Dropped(key(), 3)).expired, Some((key(), 3)));
+        assert_eq!(take(SpoolAnswer::Dropped(key(), vec![4, 5, 6])).expired, Some((key(), vec![4, 5, 6])));
         assert_eq!(take(SpoolAnswer::Damaged(4)).damaged, 4);
         assert_eq!(sets.spooled_sets(), 0);
     }

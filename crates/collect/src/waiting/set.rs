@@ -10,7 +10,8 @@ use crate::domain::DomainKey;
 pub(crate) struct WaitingSet {
     pub clock: MessageClock,
     pub body: Box<[u8]>,
-    /// Running number, by which the account of sequence numbers identifies it; [`UNNUMBERED`] when it was on disk.
+    /// Running number, by which the account of sequence numbers identifies it; [`UNNUMBERED`] when a process before this one has
+    /// left it on disk.
     pub number: u64,
 }
 

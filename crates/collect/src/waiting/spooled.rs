@@ -5,8 +5,11 @@ use std::collections::{HashMap, VecDeque};
 
 use super::set::{SetKey, WaitingSet};
 
-/// Octets that may be on their way to disk. When the disk is slower than the exporters, further sets are dropped.
+/// Octets that may be on their way to disk. When the disk is slower than the exporters, further sets stay in memory as long as
+/// there is room.
 pub(crate) const OUTBOX_OCTETS_MAX: usize = 8 << 20;
+/// Octets that a set has at most, with what it costs.
+const SET_OCTETS_MAX: usize = 66 << 10;
 
 /// What a decoder asks of the spool.
 #[derive(Debug)]
@@ -25,6 +28,11 @@ struct Outbox {
 }
 
 impl Outbox {
+    /// Whether a set of any length may be sent.
+    fn has_room(&self) -> bool {
+        self.octets + SET_OCTETS_MAX <= OUTBOX_OCTETS_MAX
+    }
+
     /// Sends a set to disk. False when too much is on its way.
     fn put(&mut self, key: SetKey, set: WaitingSet) -> bool {
         if self.octets + set.octets() > OUTBOX_OCTETS_MAX {
@@ -67,6 +75,11 @@ impl SpooledSets {
 
     pub(super) fn is_enabled(&self) -> bool {
         self.enabled
+    }
+
+    /// Whether a set can be on its way to disk.
+    pub(super) fn has_room(&self) -> bool {
+        self.outbox.has_room()
     }
 
     /// Whether sets of this key wait on disk.

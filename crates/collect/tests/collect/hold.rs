@@ -100,6 +100,8 @@ fn what_waits_on_disk_expires_and_is_counted() {
     exchange(&mut decoder, &mut spool, &mut taken);
     taken.all_of(&mut decoder);
     assert_eq!((taken.flows.len(), taken.count(Counter::SetsExpired)), (0, 100));
+    // how many records were in them is what sequence numbers say
+    assert_eq!(taken.count(Counter::RecordsLost) - taken.count(Counter::RecordsLate), 100);
     assert_eq!((decoder.statistics().sets_spooled, spool.statistics().sets), (0, 0));
 }
 
@@ -321,5 +323,35 @@ proptest! {
         }
         prop_assert_eq!(taken.count(Counter::SetsWaitingIn), taken.count(Counter::SetsWaitingOut));
         prop_assert_eq!((taken.count(Counter::SetsExpired), spool.statistics().sets), (0, 0));
+    }
+}
+
+/// What is missing between sets that wait is known when they are decoded, however long that takes.
+#[test]
+fn datagrams_that_did_not_come_between_sets_that_wait_are_lost() {
+    for (on_disk, wait_ms) in [(false, 1_000), (true, 1_000), (true, 14_000)] {
+        let (limits, folder) = (Limits::default(), tempfile::tempdir().expect("folder"));
+        let mut spool = Spool::open(folder.path(), &limits, 1).expect("spool");
+        let mut decoder = Decoder::new(limits);
+        if on_disk {
+            decoder = decoder.with_spool();
+        }
+        let (mut taken, mut exporter) = (Taken::default(), TestExporter::new([192, 0, 2, 1], 4739, 1));
+        for number in 0..40 {
+            let datagram = exporter.data(5);
+            if number % 4 != 2 {
+                decoder.datagram(exporter.source, RECEIVED_MS, &datagram);
+            }
+        }
+        let now_ms = RECEIVED_MS + wait_ms;
+        decoder.expire(now_ms);
+        exchange(&mut decoder, &mut spool, &mut taken);
+        assert_eq!(decoder.statistics().sets_spooled > 0, wait_ms > 10_000);
+        decoder.datagram(exporter.source, now_ms, &exporter.templates());
+        exchange(&mut decoder, &mut spool, &mut taken);
+        decoder.datagram(exporter.source, now_ms, &exporter.data(1));
+        taken.all_of(&mut decoder);
+        let lost = taken.count(Counter::RecordsLost) - taken.count(Counter::RecordsLate);
+        assert_eq!((taken.flows.len(), lost), (30 * 5 + 1, 10 * 5), "on disk: {on_disk}, after {wait_ms} ms");
     }
 }

@@ -192,7 +192,14 @@ fn what_waits_too_long_is_counted() {
     assert!(delivery.flows.is_none());
     check_counts(
         &delivery,
-        &[(Counter::Datagrams, 2), (Counter::Templates, 1), (Counter::SetsWaitingIn, 1), (Counter::SetsExpired, 1)],
+        &[
+            (Counter::Datagrams, 2),
+            (Counter::Templates, 1),
+            (Counter::SetsWaitingIn, 1),
+            (Counter::SetsExpired, 1),
+            // how many records were in it is what the sequence numbers say
+            (Counter::RecordsLost, 1),
+        ],
     );
 }
 

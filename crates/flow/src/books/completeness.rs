@@ -29,7 +29,7 @@ impl BooksSums {
     /// How complete the flows are that these sums are about.
     pub fn completeness(&self) -> Completeness {
         let mut all = Completeness::default();
-        let (mut datagrams, mut records) = (0_u64, 0_u64);
+        let (mut datagrams, mut records, mut missing) = (0_u64, 0_u64, 0_u64);
         let add = |to: &mut u64, count: u64| *to = to.saturating_add(count);
         for counts in self.counts() {
             let of = |counter: Counter| counts[counter as usize];
@@ -42,7 +42,12 @@ impl BooksSums {
             add(&mut all.lost_records, of(Counter::RecordsLost).saturating_sub(of(Counter::RecordsLate)));
             let lost = of(Counter::DatagramsLost).saturating_sub(of(Counter::DatagramsLate));
             add(&mut all.lost_datagrams, lost);
-            add(&mut all.lost_estimate, times(lost, located, decoded));
+            let estimate = times(lost, located, decoded);
+            add(&mut all.lost_estimate, estimate);
+            let samples = of(Counter::SamplesLost).saturating_sub(of(Counter::SamplesLate));
+            add(&mut all.lost_samples, samples);
+            // samples of datagrams that did not come are missing by both numbers
+            add(&mut missing, estimate.max(samples));
             let dropped =
                 [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused, Counter::DatagramsOverRate];
             add(&mut all.dropped_datagrams, sum(counts, &dropped));
@@ -57,7 +62,7 @@ impl BooksSums {
         for (place, day) in all.cut_days.iter_mut().zip(self.cut_days()) {
             *place = Some(day);
         }
-        all.missing = all.lost_records.saturating_add(all.lost_estimate).max(dropped);
+        all.missing = all.lost_records.saturating_add(missing).max(dropped);
         all
     }
 }
@@ -84,6 +89,8 @@ pub struct Completeness {
     pub lost_datagrams: u64,
     /// The records that those datagrams would have held, by the average of their exporter.
     pub lost_estimate: u64,
+    /// Samples of sFlow that did not come, by the sequence numbers of their sources.
+    pub lost_samples: u64,
     /// Datagrams dropped by this machine: its kernel, a full queue, the limits on exporters and on what one sends.
     pub dropped_datagrams: u64,
     /// Datagrams of which nothing could be read.
@@ -113,6 +120,8 @@ impl Completeness {
         Counter::RecordsLate,
         Counter::DatagramsLost,
         Counter::DatagramsLate,
+        Counter::SamplesLost,
+        Counter::SamplesLate,
         Counter::KernelDrops,
         Counter::QueueDrops,
         Counter::DatagramsRefused,
@@ -136,10 +145,10 @@ impl Completeness {
         self.lost_datagrams > 0 || self.dropped_datagrams > 0
     }
 
-    /// The share of records that are there, in ten thousandths; less than 10,000 where any is missing.
+    /// The share of records that are there, in ten thousandths; less than 10,000 where any is missing, or may be.
     pub fn share(&self) -> u64 {
         let present = self.stored.saturating_add(self.filtered);
-        if self.missing == 0 {
+        if self.is_complete() {
             return 10_000;
         }
         let share = u128::from(present) * 10_000 / (u128::from(present) + u128::from(self.missing));
@@ -159,6 +168,7 @@ impl fmt::Display for Completeness {
         };
         reason(self.lost_records, "records lost on the way");
         reason(self.lost_datagrams, "datagrams lost on the way");
+        reason(self.lost_samples, "samples lost on the way");
         reason(self.dropped_datagrams, "datagrams dropped here");
         reason(self.undecodable_datagrams, "datagrams undecodable");
         reason(self.undecodable_sets, "sets undecodable");
@@ -233,6 +243,14 @@ mod tests {
         check(&[whole.clone(), dropped], "about 99.00 % complete: 4 datagrams dropped here");
         let waiting = row(60_000, Some(3), &[(Counter::SetsWaitingIn, 3), (Counter::SetsWaitingOut, 1)]);
         check(&[whole, waiting], "complete as far as is known: 2 sets waiting for a template");
+        // of a datagram of sFlow that did not come the samples are missing, too
+        let values = [(RecordsStored, 80), (DatagramsDecoded, 10), (DatagramsLost, 1), (Counter::SamplesLost, 20)];
+        check(
+            &[row(60_000, Some(4), &values)],
+            "about 80.00 % complete: 1 datagrams lost on the way, 20 samples lost on the way",
+        );
+        let values = [(RecordsStored, 80), (Counter::SamplesLost, 21), (Counter::SamplesLate, 1)];
+        check(&[row(60_000, Some(4), &values)], "80.00 % complete: 20 samples lost on the way");
     }
 
     #[test]
@@ -249,6 +267,19 @@ mod tests {
         let rows =
             [row(60_000, Some(1), &[(Counter::RecordsStored, 99), (lost, 1)]), row(60_000, Some(2), &[(late, 1)])];
         check(&rows, "99.00 % complete: 1 records lost on the way");
+    }
+
+    #[test]
+    fn what_could_not_be_decoded_is_no_hundred_percent() {
+        let mut sums = BooksSums::default();
+        let undecodable = row(60_000, Some(1), &[(Counter::RecordsStored, 10), (Counter::SetsExpired, 3)]);
+        sums.add(&BooksBatch::from_rows(&[undecodable]), 60_000, 180_000);
+        let found = sums.completeness();
+        assert_eq!(
+            (found.share(), found.to_string().as_str()),
+            (9_999, "complete as far as is known: 3 sets undecodable")
+        );
+        assert_eq!(BooksSums::default().completeness().share(), 10_000);
     }
 
     #[test]
@@ -309,6 +340,7 @@ mod tests {
         base[Counter::SetsWaitingIn as usize] = 5000;
         base[Counter::RecordsLost as usize] = 5000;
         base[Counter::DatagramsLost as usize] = 5000;
+        base[Counter::SamplesLost as usize] = 5_000_000;
         base[Counter::RecordsStored as usize] = 5000;
         let of = |counts| {
             let mut sums = BooksSums::default();

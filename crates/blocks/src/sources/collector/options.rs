@@ -88,12 +88,12 @@ options! {
 options! {
     /// Limits of connections.
     pub struct ConnectionOptions {
-        /// Accept at most this many connections and DTLS sessions at a time; more are refused and counted in
-        /// connections_refused.
+        /// Accept at most this many connections and DTLS sessions at a time. When there are more, the oldest connection that never
+        /// sent a message is closed; else they are refused and counted in connections_refused.
         connections_max: usize = 1024 => 1..=1 << 20,
         /// Accept at most this many of them from one address, or from one IPv6 network of 64 bits.
         connections_per_source_max: usize = 256 => 1..=1 << 20,
-        /// At most this many handshakes of TLS and DTLS at a time; more are refused.
+        /// At most this many handshakes of TLS and DTLS at a time; when there are more, the oldest is given up.
         handshakes_max: usize = 128 => 1..=1 << 20,
         /// At most this many of them from one address, or from one IPv6 network of 64 bits.
         handshakes_per_source_max: usize = 32 => 1..=1 << 20,

@@ -142,25 +142,59 @@ fn two_hundred_connections_at_once() {
     assert_eq!((booked[Counter::RecordsLost as usize], booked[Counter::SetsWaitingIn as usize]), (0, 0));
 }
 
+/// A connection from an address of this machine.
+fn from(host: u8, running: &Running) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from(([127, 0, 0, host], 0)).into()).expect("bound");
+    socket.connect(&running.address().into()).expect("connected");
+    TcpStream::from(socket)
+}
+
+/// Who connects and says nothing keeps nobody out.
+#[test]
+fn connections_without_a_message_give_their_places_up() {
+    let sessions = SessionLimits { connections_max: 4, connections_per_source_max: 3, ..SessionLimits::default() };
+    let mut running = Running::start(&CollectorOptions { sessions, ..listening(Transport::Tcp) });
+    let mut exporter = from(9, &running);
+    exporter.write_all(&templates_only(0)).expect("sent");
+    running.until_counted(Counter::Templates, 1);
+    let mut silent: Vec<_> = [1, 1, 1].map(|host| from(host, &running)).into();
+    running.until_counted(Counter::ConnectionsAccepted, 4);
+    // everything is taken, and another exporter comes
+    let mut other = from(3, &running);
+    other.write_all(&templates_only(0)).expect("sent");
+    running.until_counted(Counter::Templates, 2);
+    assert!(is_closed(&mut silent.remove(0)), "the oldest of them");
+    // of a source that has all it may have, its own oldest
+    silent.push(from(1, &running));
+    running.until_counted(Counter::ConnectionsAccepted, 6);
+    let mut more = from(1, &running);
+    assert!(is_closed(&mut silent.remove(0)));
+    for stream in [&mut exporter, &mut other, &mut more] {
+        stream.write_all(&data(0, &[1])).expect("sent");
+    }
+    running.until_counted(Counter::RecordsStored, 2);
+    running.until_problem("connections_over_limit", 3);
+    running.finish();
+}
+
 #[test]
 fn connections_beyond_a_limit_are_closed_and_counted() {
     let sessions = SessionLimits { connections_max: 3, connections_per_source_max: 2, ..SessionLimits::default() };
     let mut running = Running::start(&CollectorOptions { sessions, ..listening(Transport::Tcp) });
-    let from = |host: u8, running: &Running| {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-        socket.bind(&SocketAddr::from(([127, 0, 0, host], 0)).into()).expect("bound");
-        socket.connect(&running.address().into()).expect("connected");
-        TcpStream::from(socket)
-    };
     let mut held: Vec<_> = [1, 1, 2].map(|host| from(host, &running)).into();
-    running.until_counted(Counter::ConnectionsAccepted, 3);
+    for stream in &mut held {
+        stream.write_all(&templates_only(0)).expect("sent");
+    }
+    let templates = running.total(Counter::Templates);
+    running.until_counted(Counter::Templates, templates.max(3));
     assert!(is_closed(&mut from(3, &running)));
     running.until_problem("connections_over_limit", 1);
     drop(held.pop());
     // a place is free again once the end of the connection was seen
     running.until("a place for source 3", |running| {
         let sent = from(3, running).write_all(&templates_only(0));
-        sent.is_ok() && running.total(Counter::Templates) > 0
+        sent.is_ok() && running.total(Counter::Templates) > 3
     });
     running.until("a refusal of source 1", |running| {
         let closed = is_closed(&mut from(1, running));
