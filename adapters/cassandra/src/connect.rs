@@ -29,7 +29,10 @@ pub(crate) async fn connect(options: &CassandraOptions) -> Result<Session, Cassa
         .connection_timeout(options.request_timeout())
         .keepalive_interval(std::time::Duration::from_secs(5))
         .keepalive_timeout(options.request_timeout())
-        .fetch_schema_metadata(false);
+        // how the keyspace is replicated, by which a batch goes to a node that has its partition; and no columns, of which a
+        // cluster of many tables has many
+        .keyspaces_to_fetch([&options.to.keyspace])
+        .fetch_full_schema_metadata(false);
     if let Some((name, password)) = user(options)? {
         builder = builder.user(name, password);
     }
@@ -203,5 +206,35 @@ fn consistency(consistency: WriteConsistency) -> Consistency {
         WriteConsistency::LocalOne => Consistency::LocalOne,
         WriteConsistency::Two => Consistency::Two,
         WriteConsistency::All => Consistency::All,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::cluster::metadata::Strategy;
+    use weir_chain::OptionText;
+    use weir_testkit::cassandra::Cassandra;
+
+    use crate::{CassandraUrl, schema};
+
+    /// Without knowing how a keyspace is replicated, the driver sends each batch to any node, which has to send it on.
+    #[test]
+    fn the_driver_knows_which_nodes_have_a_partition() {
+        let Some(cluster) = Cassandra::shared() else { return };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let text = format!("cassandra://{}/replicas?request_timeout=20s", cluster.hosts());
+        let options = CassandraUrl::parse_text(&text).and_then(|url| url.options()).expect("options");
+        let session = runtime.block_on(super::connect(&options)).expect("connected");
+        runtime.block_on(schema::prepare(&session, &options)).expect("tables");
+        let state = session.get_cluster_state();
+        let keyspace = state.get_keyspace("replicas").expect("the driver knows the keyspace");
+        let is_known = match &keyspace.strategy {
+            Strategy::SimpleStrategy { replication_factor } => *replication_factor == 1,
+            Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
+                datacenter_repfactors.values().all(|factor| *factor == 1)
+            }
+            _ => false,
+        };
+        assert!(is_known, "{:?}", keyspace.strategy);
     }
 }

@@ -38,6 +38,9 @@ pub struct ForwardOptions {
     pub retry_after: Duration,
     /// The longest pause after an error of the store.
     pub retry_after_max: Duration,
+    /// After a refusal that is for good, such as of a wrong password, go on with this pause, while the archive keeps what
+    /// waits; `None` to end.
+    pub retry_refused_after: Option<Duration>,
 }
 
 impl Default for ForwardOptions {
@@ -49,6 +52,7 @@ impl Default for ForwardOptions {
             keep_interval: Duration::from_secs(1),
             retry_after: Duration::from_millis(100),
             retry_after_max: Duration::from_secs(5),
+            retry_refused_after: None,
         }
     }
 }
@@ -312,7 +316,7 @@ impl<S: ForwardStore> Forwarder<S> {
                     };
                     self.pending.insert(position, Pending::Ended(counts));
                 }
-                Err(error @ StoreError::Refused(_)) => {
+                Err(error @ StoreError::Refused(_)) if self.options.retry_refused_after.is_none() => {
                     self.keep();
                     return Err(ForwardError::Store(error));
                 }
@@ -383,6 +387,14 @@ impl<S: ForwardStore> Forwarder<S> {
 
 impl Pause {
     fn failed(&mut self, error: &StoreError, options: &ForwardOptions) {
+        let refused_after = options.retry_refused_after.filter(|_| matches!(error, StoreError::Refused(_)));
+        if let Some(pause) = refused_after {
+            // each time: nothing is stored until somebody does something about it
+            if self.until.is_none() {
+                tracing::error!("the store refuses what it gets, trying again in {} s: {error}", pause.as_secs());
+            }
+            self.is_logged = true;
+        }
         if !self.is_logged {
             tracing::warn!("the store takes nothing, trying again until it does: {error}");
             self.is_logged = true;
@@ -390,7 +402,7 @@ impl Pause {
         // of deliveries that fail together the first one counts
         if self.until.is_none() {
             self.length = (self.length * 2).clamp(options.retry_after, options.retry_after_max);
-            self.until = Some(Instant::now() + self.length);
+            self.until = Some(Instant::now() + refused_after.unwrap_or(self.length));
         }
     }
 

@@ -52,6 +52,8 @@ struct Table {
     turns: Arc<Mutex<u64>>,
     /// Which attempts fail, by their number.
     fails: Arc<Mutex<BTreeSet<u64>>>,
+    /// Whether what fails is refused for good.
+    refuses: bool,
     /// Whether nothing ends.
     is_stuck: bool,
 }
@@ -84,7 +86,8 @@ impl ForwardStore for Table {
         let stored = if fails { &rows[..rows.len() / 2] } else { &rows[..] };
         self.rows.lock().expect("rows").extend(stored.iter().copied());
         let result = if fails {
-            Err(StoreError::Unavailable("away".to_owned()))
+            let error = if self.refuses { StoreError::Refused } else { StoreError::Unavailable };
+            Err(error("no".to_owned()))
         } else {
             Ok(StoredRows { stored: rows.len() as u64, refused: 0 })
         };
@@ -233,4 +236,26 @@ fn an_archive_that_was_made_anew_is_refused() {
     let nowhere = forward(&dir.path().join("none"), Table::default()).expect_err("no archive");
     assert!(matches!(nowhere, ForwardError::Follow { .. }), "{nowhere}");
     assert!(!dir.path().join("none").exists(), "nothing is made where there is no archive");
+}
+
+/// Beside a collector, whose archive keeps what waits, a wrong password must not end forwarding until somebody restarts it.
+#[test]
+fn a_refusal_ends_forwarding_unless_it_is_to_go_on() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    append(&mut writer, 0..5);
+    let refusing = || {
+        let table = Table { refuses: true, ..Table::default() };
+        table.fails.lock().expect("fails").extend(1..=7);
+        table
+    };
+    let ended = forward(dir.path(), refusing()).expect_err("it is refused");
+    assert!(matches!(ended, ForwardError::Store(StoreError::Refused(_))), "{ended}");
+    let goes_on = ForwardOptions { retry_refused_after: Some(Duration::from_millis(3)), ..options() };
+    let table = refusing();
+    let forwarder =
+        Forwarder::open(dir.path(), goes_on, table.clone(), ForwardCounters::default()).expect("a forwarder");
+    let counts = forwarder.run(|| false, || true, Duration::from_mins(1)).expect("forwarded");
+    assert_eq!((counts.rows_forwarded, counts.failures, counts.deliveries_waiting), (5 * ROWS, 7, 0));
+    assert!(table.numbers().into_iter().eq(0..5 * ROWS));
 }

@@ -4,7 +4,7 @@
 //! A series is in it before the first step that has the series. Series whose steps have all expired are left out when it
 //! is written anew, and no number is ever given twice.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -24,9 +24,16 @@ pub struct Catalogue {
 /// The keys of a family.
 #[derive(Debug, Clone, Default)]
 struct Keys {
-    /// By number; `None` for numbers that are no longer used.
-    keys: Vec<Option<Box<str>>>,
+    /// By number. Most numbers are of series that are not there any more.
+    keys: BTreeMap<u32, Box<str>>,
     ids: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
+}
+
+impl Keys {
+    /// The number after the largest one.
+    fn next(&self) -> u32 {
+        self.keys.last_key_value().map_or(0, |(last, _)| last.saturating_add(1))
+    }
 }
 
 /// The name of its file.
@@ -63,10 +70,7 @@ impl Catalogue {
             self.families.resize_with(place + 1, Keys::default);
         }
         let keys = &mut self.families[place];
-        if keys.keys.len() <= id as usize {
-            keys.keys.resize(id as usize + 1, None);
-        }
-        keys.keys[id as usize] = Some(key.into());
+        keys.keys.insert(id, key.into());
         keys.ids.insert(key.into(), id);
     }
 
@@ -77,13 +81,13 @@ impl Catalogue {
 
     /// The key of a series.
     pub fn key(&self, family: FamilyId, id: SeriesId) -> Option<&str> {
-        self.families.get(usize::from(family.0))?.keys.get(id.0 as usize)?.as_deref()
+        self.families.get(usize::from(family.0))?.keys.get(&id.0).map(|key| &**key)
     }
 
     /// The series of a family in the order of their numbers.
     pub fn series(&self, family: FamilyId) -> impl Iterator<Item = (SeriesId, &str)> {
-        let keys = self.families.get(usize::from(family.0)).map_or(&[][..], |family| &family.keys);
-        (0..).map(SeriesId).zip(keys).filter_map(|(id, key)| Some((id, key.as_deref()?)))
+        let keys = self.families.get(usize::from(family.0)).map(|family| &family.keys);
+        keys.into_iter().flatten().map(|(id, key)| (SeriesId(*id), &**key))
     }
 
     /// How many series there are.
@@ -163,7 +167,7 @@ impl CatalogueWriter {
         let file = file.map_err(SeriesError::io("open", &path))?;
         // a line that was not finished
         file.set_len(octets).map_err(SeriesError::io("shorten", &path))?;
-        let next = catalogue.families.iter().map(|family| family.keys.len() as u32).collect();
+        let next = catalogue.families.iter().map(Keys::next).collect();
         let (file, shared) = (Arc::new(file), SharedFile::default());
         shared.set(Arc::clone(&file));
         Ok(Self { catalogue, folder: folder.clone(), file, shared, waiting: String::new(), octets, next })

@@ -4,9 +4,12 @@
 //! largest and last value: `count sum min max last sum min max last …`; and the sketches of metrics that have one. It is made of the resolution before it, so an
 //! hour is twelve numbers of 5 minutes, and nothing is read back. It is written when the first step after it comes.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use crate::resolution::Resolution;
 use crate::sketch::OpenSketch;
-use crate::{Family, FamilyId, FamilyRows, Sketch};
+use crate::{Family, FamilyId, FamilyRows, MetricKind, Sketch};
 
 /// Columns of each metric in a coarser step.
 pub(crate) const FOLDS: usize = 4;
@@ -19,6 +22,16 @@ pub(crate) fn coarse_columns(family: &Family) -> usize {
 /// The metrics that have sketches.
 fn sketched(family: &Family) -> impl Iterator<Item = usize> {
     (0..).zip(&family.metrics).filter(|(_, metric)| metric.sketch != Sketch::None).map(|(place, _)| place)
+}
+
+/// What a coarser step keeps of a family: so many keys, the largest by a metric, and the sum of the others as another key.
+///
+/// Of that key the smallest and the largest value are bounds: in which finest step how much of it there was is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) keys_max: usize,
+    pub(crate) metric: usize,
+    pub(crate) other: u32,
 }
 
 /// A finished step: its time, how many finest steps are known of it, and its rows.
@@ -39,13 +52,15 @@ pub(crate) struct OpenStep {
     /// Finer steps that are in it.
     parts: u32,
     families: Vec<OpenFamily>,
+    /// For each family what is kept of it; `None` for everything.
+    cuts: Vec<Option<Cut>>,
 }
 
 /// What is known of a family in the step that is not over.
 #[derive(Debug, Default)]
 struct OpenFamily {
-    /// The place of each series in `ids`, one more than it; 0 when it has none.
-    places: Vec<u32>,
+    /// The place of each series in `ids`. Numbers are never given twice, so they are no places themselves.
+    places: HashMap<u32, usize, foldhash::fast::RandomState>,
     ids: Vec<u32>,
     counts: Vec<u32>,
     /// The number of the last finer step that has the series.
@@ -57,8 +72,8 @@ struct OpenFamily {
 }
 
 impl OpenStep {
-    pub(crate) fn new(resolution: Resolution) -> Self {
-        Self { resolution, time_secs: None, known: 0, parts: 0, families: Vec::new() }
+    pub(crate) fn new(resolution: Resolution, cuts: Vec<Option<Cut>>) -> Self {
+        Self { resolution, time_secs: None, known: 0, parts: 0, families: Vec::new(), cuts }
     }
 
     /// Takes a step of the finest resolution. The step that it ends, if any, is returned.
@@ -112,7 +127,13 @@ impl OpenStep {
         (self.known, self.parts) = (0, 0);
         let open = (0..).map(FamilyId).zip(self.families.iter_mut().zip(families));
         let groups = open.filter(|(_, (open, _))| !open.ids.is_empty());
-        let groups = groups.map(|(id, (open, family))| (id, open.end(family, known, parts))).collect();
+        let groups = groups.map(|(id, (open, family))| {
+            if let Some(cut) = self.cuts.get(usize::from(id.0)).copied().flatten() {
+                open.cut(family, cut, known);
+            }
+            (id, open.end(family, known, parts))
+        });
+        let groups = groups.collect();
         Some(Consolidated { time_secs, known, groups })
     }
 }
@@ -120,22 +141,9 @@ impl OpenStep {
 impl OpenFamily {
     fn take(&mut self, rows: &FamilyRows, family: &Family, part: u32, is_finest: bool) {
         let metrics = family.metrics.len();
-        let fresh: Vec<OpenSketch> = family.metrics.iter().filter_map(OpenSketch::new).collect();
         let sketched: Vec<usize> = sketched(family).collect();
-        if let Some(&last) = rows.ids.last().filter(|&&last| last as usize >= self.places.len()) {
-            self.places.resize(last as usize + 1, 0);
-        }
         for (row, &id) in rows.ids.iter().enumerate() {
-            let place = &mut self.places[id as usize];
-            if *place == 0 {
-                self.ids.push(id);
-                *place = self.ids.len() as u32;
-                self.counts.push(0);
-                self.last_parts.push(0);
-                self.folds.extend(std::iter::repeat_n([0, u64::MAX, 0, 0], metrics));
-                self.sketches.extend_from_slice(&fresh);
-            }
-            let series = *place as usize - 1;
+            let series = self.place(id, family);
             let count = if is_finest { 1 } else { rows.columns[0][row] as u32 };
             self.counts[series] += count;
             self.last_parts[series] = part;
@@ -161,6 +169,65 @@ impl OpenFamily {
                 }
             }
         }
+    }
+
+    /// The place of a series, a new one without values when it has none.
+    fn place(&mut self, id: u32, family: &Family) -> usize {
+        *self.places.entry(id).or_insert_with(|| {
+            self.ids.push(id);
+            self.counts.push(0);
+            self.last_parts.push(0);
+            self.folds.extend(std::iter::repeat_n([0, u64::MAX, 0, 0], family.metrics.len()));
+            self.sketches.extend(family.metrics.iter().filter_map(OpenSketch::new));
+            self.ids.len() - 1
+        })
+    }
+
+    /// Leaves the largest series, and adds the counters of the others to another one.
+    fn cut(&mut self, family: &Family, cut: Cut, known: u32) {
+        let metrics = family.metrics.len();
+        if self.ids.len() <= cut.keys_max.saturating_add(usize::from(self.places.contains_key(&cut.other))) {
+            return;
+        }
+        let other = self.place(cut.other, family);
+        let mut order: Vec<usize> = (0..self.ids.len()).filter(|series| *series != other).collect();
+        order.select_nth_unstable_by_key(cut.keys_max, |series| Reverse(self.folds[series * metrics + cut.metric][0]));
+        let rest = order.split_off(cut.keys_max);
+        // the last values are of one finest step only where they are of the last of these
+        let last_part = rest.iter().chain([&other]).map(|series| self.last_parts[*series]).max().unwrap_or(0);
+        for (metric, spec) in family.metrics.iter().enumerate() {
+            let [mut sum, mut min, mut max, mut last] = self.folds[other * metrics + metric];
+            last = if self.last_parts[other] == last_part { last } else { 0 };
+            if spec.kind == MetricKind::Gauge {
+                // of a level, such as a number of peers, that of several keys together is not known
+                min = if self.counts[other] == 0 { 0 } else { min };
+            } else {
+                for series in &rest {
+                    let [more, smallest, largest, latest] = self.folds[series * metrics + metric];
+                    (sum, min, max) = (sum.saturating_add(more), min.min(smallest), max.max(largest));
+                    last = last.saturating_add(if self.last_parts[*series] == last_part { latest } else { 0 });
+                }
+                max = max.max(last);
+            }
+            self.folds[other * metrics + metric] = [sum, min, max, last];
+        }
+        let counts = rest.iter().map(|series| self.counts[*series]);
+        // in as many finest steps, if no two of them are of the same one
+        self.counts[other] = counts.fold(self.counts[other], u32::saturating_add).min(known);
+        self.last_parts[other] = last_part;
+        order.push(other);
+        self.keep(&order, metrics);
+    }
+
+    /// Leaves the series at these places.
+    fn keep(&mut self, order: &[usize], metrics: usize) {
+        let sketches = self.sketches.len() / self.ids.len().max(1);
+        self.folds = order.iter().flat_map(|series| &self.folds[series * metrics..][..metrics]).copied().collect();
+        self.sketches =
+            order.iter().flat_map(|series| &self.sketches[series * sketches..][..sketches]).cloned().collect();
+        self.counts = order.iter().map(|series| self.counts[*series]).collect();
+        self.last_parts = order.iter().map(|series| self.last_parts[*series]).collect();
+        self.ids = order.iter().map(|series| self.ids[*series]).collect();
     }
 
     /// The rows of the step, and nothing for the next one.
@@ -195,9 +262,7 @@ impl OpenFamily {
                 }
             }
         }
-        for &id in &self.ids {
-            self.places[id as usize] = 0;
-        }
+        self.places.clear();
         self.ids.clear();
         self.counts.clear();
         self.last_parts.clear();

@@ -54,7 +54,7 @@ pub use error::SeriesError;
 pub use family::{Coverage, Family, FamilyId, Metric, MetricKind, SeriesId, Sketch};
 pub use following::StepsAfter;
 pub use reader::{Fetched, FetchedSeries, Point, SeriesStore};
-pub use resolution::{Resolution, StoreOptions, check as check_resolutions};
+pub use resolution::{LargestKeys, Resolution, StoreOptions, check as check_resolutions};
 pub use rows::{FamilyRows, StepRows};
 pub use sketch::{DistinctSketch, QuantileSketch};
 pub use table::{RowSelection, SeriesRows};

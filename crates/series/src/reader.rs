@@ -109,15 +109,25 @@ impl SeriesStore {
     /// The times of the first and the last step of a resolution; `None` when it has none.
     pub fn extent(&self, resolution: Resolution) -> Result<Option<(i64, i64)>, SeriesError> {
         let blocks = self.folder.blocks(resolution)?;
-        let mut times = (None, None);
-        for (&block, &kind) in &blocks {
-            let Some(content) = Content::open(&self.folder, resolution, block, kind)? else { continue };
-            let time = |place: usize| block * resolution.block_secs() + place as i64 * i64::from(resolution.step_secs);
-            let first = content.known().iter().position(|&known| known > 0);
-            let last = content.known().iter().rposition(|&known| known > 0);
-            times = (times.0.or(first.map(time)), last.map(time).or(times.1));
+        let mut damage = None;
+        let mut known = |(&block, &kind): (&i64, &FileKind)| match Content::open(&self.folder, resolution, block, kind)
+        {
+            Ok(content) => content.and_then(|content| {
+                let times = || content.times(resolution, block);
+                Some((times().next()?, times().last()?))
+            }),
+            // a block that is damaged hides no other one
+            Err(error) => {
+                damage = Some(error);
+                None
+            }
+        };
+        let first = blocks.iter().find_map(&mut known);
+        let last = blocks.iter().rev().find_map(&mut known);
+        match (first.zip(last), damage) {
+            (None, Some(damage)) => Err(damage),
+            (found, _) => Ok(found.map(|((first, _), (_, last))| (first, last))),
         }
-        Ok(times.0.zip(times.1))
     }
 
     /// The blocks that there are.

@@ -32,6 +32,20 @@ pub struct StoreOptions {
     /// Steps that are more than this many seconds ahead of the clock when the store is opened for writing, and as far from the step
     /// before them, are set aside: the clock was ahead when they were written. Default: 120.
     pub ahead_secs_max: u64,
+    /// How many keys coarser steps keep of families that have their largest keys only. Default: `None`, every key that one of their
+    /// finest steps has, so that they grow with the number of keys that come and go.
+    pub largest: Option<LargestKeys>,
+}
+
+/// What a coarser step keeps of a family that has its largest keys only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargestKeys {
+    /// How many keys.
+    pub keys_max: usize,
+    /// The metric by which they are the largest.
+    pub metric: String,
+    /// The key that the others are added to.
+    pub other: String,
 }
 
 impl StoreOptions {
@@ -48,7 +62,7 @@ impl Default for StoreOptions {
         let of = |step_secs, keep_secs| Resolution { step_secs, keep_secs };
         let day = 86_400;
         let resolutions = vec![of(1, 3_600), of(60, 2 * day), of(300, 400 * day), of(3_600, 5 * 366 * day)];
-        Self { resolutions, waiting_steps_max: 16, sync_interval_ms: 1_000, ahead_secs_max: 120 }
+        Self { resolutions, waiting_steps_max: 16, sync_interval_ms: 1_000, ahead_secs_max: 120, largest: None }
     }
 }
 

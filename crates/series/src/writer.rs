@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use self::background::{Background, Message, SharedFiles};
 use self::steps_writer::{Resolved, StepsWriter, latest_believed};
 use crate::catalogue::CatalogueWriter;
+use crate::consolidation::Cut;
 use crate::content::Content;
 use crate::folder::{Folder, Lock};
 use crate::resolution::Resolution;
-use crate::{Catalogue, Family, FamilyId, SeriesError, SeriesId, StepRows, StoreOptions};
+use crate::{Catalogue, Coverage, Family, FamilyId, SeriesError, SeriesId, StepRows, StoreOptions};
 
 /// The one writer of a store.
 ///
@@ -27,6 +28,8 @@ pub struct StatisticsWriter {
     folder: Folder,
     resolutions: Vec<Resolution>,
     catalogue: CatalogueWriter,
+    /// For each family what coarser steps keep of it.
+    cuts: Vec<Option<Cut>>,
     steps: StepsWriter,
     last_secs: Option<i64>,
     background: Background,
@@ -86,6 +89,9 @@ impl StatisticsWriter {
         for (family, last) in steps.last_ids(&families)? {
             catalogue.reserve(family, last);
         }
+        let cuts = cuts(options, &families, &mut catalogue);
+        // keys before the steps that have them
+        catalogue.flush()?;
         let last_secs = steps.last_secs();
         folder.count(&mut description, counted, last_secs)?;
         let shared = SharedFiles { catalogue: catalogue.shared(), finest: steps.shared() };
@@ -95,9 +101,9 @@ impl StatisticsWriter {
             Arc::clone(&families),
             Arc::clone(&counts),
             shared,
-            latest_secs,
+            (latest_secs, &cuts),
         )?;
-        Ok(Self { families, folder, resolutions, catalogue, steps, last_secs, background, counts, _lock: lock })
+        Ok(Self { families, folder, resolutions, catalogue, cuts, steps, last_secs, background, counts, _lock: lock })
     }
 
     /// The families, in the order of their numbers.
@@ -155,6 +161,9 @@ impl StatisticsWriter {
                 }
             }
         }
+        for (used, cut) in used.iter_mut().zip(&self.cuts) {
+            used.extend(cut.map(|cut| cut.other));
+        }
         let before = self.catalogue().len();
         self.catalogue.retain(|family, id| used[usize::from(family.0)].contains(&id.0))?;
         Ok(before - self.catalogue().len())
@@ -182,4 +191,15 @@ impl StatisticsWriter {
         self.background.end()?;
         Ok(self.counts())
     }
+}
+
+/// What coarser steps keep of each family.
+fn cuts(options: &StoreOptions, families: &[Family], catalogue: &mut CatalogueWriter) -> Vec<Option<Cut>> {
+    let mut cut = |(id, family): (FamilyId, &Family)| {
+        let largest = options.largest.as_ref().filter(|_| family.coverage == Coverage::Largest)?;
+        let metric = family.metric(&largest.metric)?;
+        let other = catalogue.number(id, &largest.other).0;
+        Some(Cut { keys_max: largest.keys_max.max(1), metric, other })
+    };
+    (0..).map(FamilyId).zip(families).map(&mut cut).collect()
 }

@@ -17,9 +17,9 @@ use weir_chain::{
     State, StopSignal, TimeSpan, choices, options,
 };
 use weir_rows::flow_columns::TimeColumn;
-use weir_series::{Resolution, SeriesError, StatisticsWriter, StepRows, StoreOptions, WriterCounts};
+use weir_series::{LargestKeys, Resolution, SeriesError, StatisticsWriter, StepRows, StoreOptions, WriterCounts};
 
-use self::families::CountedFamily;
+use self::families::{CountedFamily, OTHER};
 use self::open_steps::{OpenSteps, StepCounts};
 
 /// The kind `statistics`.
@@ -30,7 +30,8 @@ pub const KIND: ComponentKind<StatisticsSinkOptions> = ComponentKind {
     doc: "Keeps statistics over time in a folder: flows, packets and bytes for each key, in steps, which are consolidated \
           into coarser ones that are kept for longer. Writing a step takes the same time whatever the history. Rows are \
           counted by the column that `time` names, else by end, else now. Of keys without a bound, such as addresses, \
-          each step has the largest by bytes, and the sum of the others as the key `other`, so totals are exact. A step \
+          each step has the largest by bytes, and the sum of the others as the key `other`, so totals are exact; a key that is \
+          that word itself is `other (a key)`. A step \
           without rows is written as well while the sink runs, so that silence can be told from a gap. A full disk is \
           waited for, and is an error when the chain is stopped meanwhile. Counts rows_counted, rows_late (counted in a \
           later step), rows_without_time (counted at the time of the row before), keys_refused (their rows are counted as \
@@ -66,7 +67,7 @@ options! {
     pub struct SeriesOptions {
         /// Keys to keep series of: `total`; any column of flows, or several joined by `+`, such as `exporter+in_if`; `src_net`
         /// and `dst_net` for networks; or `interface`, `host`, `network`, `port` and `as`, which stand for the columns of
-        /// both sides.
+        /// both sides. `application` is the column of names, `application_id` that of numbers.
         by: Vec<String> = ["total", "exporter", "interface", "protocol", "port", "host", "as"].map(str::to_owned).to_vec(),
         /// Steps and how long to keep each of them, the finest first. Each is a multiple of the one before it.
         steps: Vec<String> = ["1s:1h", "1m:2d", "5m:400d", "1h:1830d"].map(str::to_owned).to_vec(),
@@ -89,7 +90,8 @@ options! {
         lateness: TimeSpan = TimeSpan::from_secs(2),
         /// Count this many distinct keys of a step at most; the rest is counted as `other`.
         keys_max: usize = 1 << 20 => 1..=1 << 28,
-        /// Keep this many series at most; new keys are counted as `other` until old ones have expired.
+        /// Keep this many series at most. From the half of it on, only the larger ones of a step's new keys get a series, and the fewer
+        /// the more there are; the others are counted as `other`.
         series_max: usize = 1 << 20 => 1..=1 << 28,
     }
 }
@@ -127,7 +129,12 @@ fn resolutions(steps: &[String]) -> Result<Vec<Resolution>, OptionError> {
 }
 
 fn configure(options: StatisticsSinkOptions) -> Result<Opener, OptionError> {
-    let store = StoreOptions { resolutions: resolutions(&options.series.steps)?, ..StoreOptions::default() };
+    let largest = LargestKeys { keys_max: options.series.top, metric: "bytes".to_owned(), other: OTHER.to_owned() };
+    let store = StoreOptions {
+        resolutions: resolutions(&options.series.steps)?,
+        largest: Some(largest),
+        ..StoreOptions::default()
+    };
     let families = families::counted_families(&options.series)?;
     Ok(Box::new(move |context| Ok(Built::Sink(Box::new(StatisticsSink::open(&options, &store, families, context)?)))))
 }

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use super::Counts;
 use super::steps_writer::{Resolved, StepsWriter};
 use super::stored_steps::steps_of;
-use crate::consolidation::{Consolidated, OpenStep};
+use crate::consolidation::{Consolidated, Cut, OpenStep};
 use crate::content::Content;
 use crate::folder::{FileKind, Folder};
 use crate::resolution::Resolution;
@@ -52,7 +52,7 @@ impl Background {
         families: Arc<Vec<Family>>,
         counts: Arc<Counts>,
         shared: SharedFiles,
-        latest_secs: i64,
+        (latest_secs, cuts): (i64, &[Option<Cut>]),
     ) -> Result<Self, SeriesError> {
         // what fails while the store is opened is not tried again
         let is_stopping = Arc::new(AtomicBool::new(true));
@@ -70,7 +70,7 @@ impl Background {
         for &resolution in &options.resolutions[1..] {
             let of = Resolved { resolution, is_finest: false, families: &worker.families };
             let writer = StepsWriter::open(&worker.folder, of, latest_secs, &worker.counts)?;
-            worker.levels.push(Level { resolution, open: OpenStep::new(resolution), writer });
+            worker.levels.push(Level { resolution, open: OpenStep::new(resolution, cuts.to_vec()), writer });
         }
         worker.catch_up()?;
         is_stopping.store(false, Ordering::Relaxed);

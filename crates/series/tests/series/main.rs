@@ -1,6 +1,7 @@
 //! A store of statistics from outside: what was written is read, at any age.
 
 mod killed;
+mod largest;
 mod model;
 mod rrdtool;
 mod sketches;

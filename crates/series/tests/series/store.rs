@@ -191,3 +191,29 @@ fn keys_and_numbers_survive_damage_of_the_catalogue() {
     assert_eq!(writer.series(family, "a").0, 0);
     assert_eq!(writer.series(family, "d").0, 3, "2 is in a step");
 }
+
+/// A block that is damaged hides no other one.
+#[test]
+fn a_damaged_block_does_not_hide_from_when_until_when_there_are_steps() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut writer = open(dir.path(), &[(1, 1_000_000)]).expect("a writer");
+    for time in 0..1_000 {
+        let step = one(&mut writer, "all", 1);
+        writer.write_step(time, step).expect("written");
+    }
+    writer.close().expect("closed");
+    let block = dir.path().join("1s/1.block");
+    let octets = fs::read(&block).expect("a block");
+    fs::write(&block, &octets[..octets.len() - 5]).expect("written");
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let (resolution, (family, spec)) = (store.resolutions()[0], store.family("total").expect("a family"));
+    assert_eq!(store.extent(resolution).expect("read"), Some((0, 999)));
+    let fetched = store.fetch(family, None, resolution, 700, 1_000).expect("fetched");
+    assert_eq!(fetched.points(spec, &fetched.series[0], 0).flatten().count(), 300);
+    let damaged = store.fetch(family, None, resolution, 0, 1_000).expect_err("damage").to_string();
+    assert!(damaged.contains("1.block is damaged"), "{damaged}");
+    for block in ["0.block", "2.block", "3.steps"] {
+        fs::write(dir.path().join("1s").join(block), "nothing").expect("written");
+    }
+    assert!(store.extent(resolution).is_err() || store.extent(resolution).expect("read").is_none());
+}

@@ -40,7 +40,6 @@ const WORDS: &[(&str, &[&str])] = &[
     ("network", &["src_net", "dst_net"]),
     ("port", &["protocol+src_port", "protocol+dst_port"]),
     ("as", &["src_as", "dst_as"]),
-    ("application", &["application_id"]),
 ];
 
 /// The families that the options ask for, each once.
@@ -63,19 +62,16 @@ pub(super) fn counted_families(options: &SeriesOptions) -> Result<Vec<CountedFam
 
 fn counted_family(name: &str, options: &SeriesOptions) -> Result<CountedFamily, OptionError> {
     let network = Some((options.network_bits, options.network_bits6));
-    let key = |part: &str| {
-        match part {
+    let key = |part: &str| match part {
         "src_net" => Ok(KeyColumn { column: Column::SrcAddr, network }),
         "dst_net" => Ok(KeyColumn { column: Column::DstAddr, network }),
         other => Column::by_name(other)
             .filter(|column| column.column_type() != ColumnType::Elements)
             .map(|column| KeyColumn { column, network: None })
             .ok_or_else(|| {
-                OptionError::new("by", format!("'{other}' is no column to count by")).with_hint(
-                    "a column of flows, several joined by '+', or total, interface, host, network, port, as, application",
-                )
+                OptionError::new("by", format!("'{other}' is no column to count by"))
+                    .with_hint("a column of flows, several joined by '+', or total, interface, host, network, port, as")
             }),
-    }
     };
     let keys: Vec<KeyColumn> =
         if name == "total" { Vec::new() } else { name.split('+').map(key).collect::<Result<_, _>>()? };
@@ -149,6 +145,8 @@ impl CountedFamily {
                 key.push_text(&values, row, text);
             }
         }
+        // a host of that name is not the sum of the others
+        texts.iter_mut().filter(|text| *text == OTHER).for_each(|text| text.push_str(" (a key)"));
         Ok(texts)
     }
 }

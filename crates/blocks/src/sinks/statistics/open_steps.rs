@@ -322,6 +322,8 @@ impl FamilyCounts {
             order.select_nth_unstable_by_key(top, by_bytes);
             order.drain(top..).for_each(|key| add_to(&mut other, &self.cells[key as usize]));
         }
+        // the larger ones come first to what is left of series
+        order.sort_unstable_by_key(|key| std::cmp::Reverse(self.cells[*key as usize][2]));
         let texts = family.texts(&self.keys, &order)?;
         let mut peers = self.peers_of(&order).into_iter();
         // the last of the metrics, of which the peers of others are not known
@@ -333,10 +335,11 @@ impl FamilyCounts {
             None => rows.push(series, &cell[..metrics]),
         };
         let mut refused = 0;
-        for (key, text) in order.iter().zip(&texts) {
+        for (rank, (key, text)) in order.iter().zip(&texts).enumerate() {
             let sketch = peers.next().map(DistinctSketch::of_hashes);
             let cell = &self.cells[*key as usize];
-            if writer.catalogue().len() >= series_max && writer.catalogue().id(id, text).is_none() {
+            let has_room = has_room(rank, order.len(), writer.catalogue().len(), series_max);
+            if !has_room && writer.catalogue().id(id, text).is_none() {
                 refused += 1;
                 add_to(&mut other, cell);
             } else {
@@ -348,6 +351,13 @@ impl FamilyCounts {
         }
         Ok((rows.sorted(), refused))
     }
+}
+
+/// Whether a new key gets a series: any while half of them are free, then only the larger ones of a step. Otherwise keys that
+/// come once would have all of them, and one that is heavy tomorrow none.
+fn has_room(rank: usize, keys: usize, series: usize, series_max: usize) -> bool {
+    let free = series_max.saturating_sub(series);
+    free > series_max / 2 || (rank as u128) * (series_max as u128) < (keys as u128) * 2 * (free as u128)
 }
 
 /// Adds flows, packets and bytes of a key to those of the others; their peers are not known.

@@ -184,3 +184,49 @@ fn wrong_options_are_errors_that_say_what_is_meant() {
     let wrong = text(|options| options.steps = ["7s:1h", "1m:1d"].map(str::to_owned).to_vec());
     assert_eq!(wrong, "steps: wrong resolutions: 60 s is no multiple of 7 s");
 }
+
+#[test]
+fn keys_that_come_once_leave_room_for_those_that_are_heavy() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // in each second forty hosts that come once, and one that begins when there is hardly any room left
+    let mut rows: Vec<Row> = Vec::new();
+    for second in 0..6_i64 {
+        rows.extend((0..40).map(|host| (second * 1_000, [(second * 40 + host) as u8, 1], 6, 10, None)));
+        if second >= 4 {
+            rows.push((second * 1_000 + 1, [255, 1], 6, 9_999, None));
+        }
+    }
+    let more = "by = ['src_addr']\nseries_max = 100";
+    let counters = compliance::sink(STATISTICS, &parameters(dir.path(), more), &[batch(&rows)], 7);
+    assert!(counters.iter().any(|(name, count)| *name == "keys_refused" && *count > 100), "{counters:?}");
+    let steps = stored(dir.path(), "src_addr");
+    let first = FIRST_MS / 1_000;
+    for second in 0..6 {
+        let keys = &steps[&(first + second)];
+        let heavy = keys.get("198.51.100.255").map(|values| values[2]);
+        assert_eq!(heavy, (second >= 4).then_some(9_999), "{second}");
+        let total: u64 = keys.values().map(|values| values[2]).sum();
+        assert_eq!(total, 400 + heavy.unwrap_or(0));
+    }
+    // all of the first ones, and fewer and fewer
+    assert_eq!(steps[&first].len(), 40);
+    assert!(steps[&(first + 3)].len() < 10, "{:?}", steps[&(first + 3)]);
+}
+
+#[test]
+fn a_key_named_other_is_not_the_sum_of_the_others() {
+    let mut builder = FlowBatchBuilder::new(3);
+    builder.begin_rows(3);
+    builder.time(Column::Received).extend((0..3).map(|time| FIRST_MS + time).collect::<Vec<_>>().into_iter());
+    let hosts = builder.text(Column::HttpHost);
+    for host in ["other", "a", "b"] {
+        hosts.push(Some(host.as_bytes()));
+    }
+    builder.u64(Column::Bytes).extend([5, 70, 3].into_iter());
+    let dir = tempfile::tempdir().expect("a folder");
+    let rows = builder.finish().record_batch().clone();
+    compliance::sink(STATISTICS, &parameters(dir.path(), "by = ['http_host']\ntop = 2"), &[rows], 9);
+    let steps = stored(dir.path(), "http_host");
+    let bytes: Vec<_> = steps[&(FIRST_MS / 1_000)].iter().map(|(key, values)| (key.as_str(), values[2])).collect();
+    assert_eq!(bytes, [("a", 70), ("other", 3), ("other (a key)", 5)]);
+}
