@@ -67,6 +67,9 @@ fn report_text(report: &LoggedReport) -> String {
         Some(lost) => line("data", format!("incomplete: {lost} records were lost")),
         None => line("data", "not known whether it is complete".to_owned()),
     }
+    if let Some(left_out) = number("rows_left_out").filter(|rows| *rows > 0) {
+        line("data", format!("incomplete: the watch had no room for {left_out} flows"));
+    }
     if let Some(times) = number("suppressed").filter(|times| *times > 0) {
         line("repeated", format!("{times} times since the last report"));
     }

@@ -38,12 +38,14 @@ enum Content {
     State,
     /// Whether it is acknowledged.
     IsAcknowledged,
-    /// Whether no record was lost; null when that is not known.
+    /// A member that is true or false, and false when it is not there.
+    Flag(&'static str),
+    /// Whether no record was lost and none left out; null when that is not known.
     IsComplete,
 }
 
 /// The columns: name, content, meaning.
-const COLUMNS: [(&str, Content, &str); 16] = [
+const COLUMNS: [(&str, Content, &str); 18] = [
     ("reported", Content::Time("reported"), "when the report was written"),
     ("watch", Content::Text("watch"), "name of the watch"),
     ("window_start", Content::Time("window_start"), "begin of the window"),
@@ -55,8 +57,18 @@ const COLUMNS: [(&str, Content, &str); 16] = [
     ("title", Content::Text("title"), "what the watch finds"),
     ("rows", Content::Number("rows"), "rows of the answer"),
     ("evidence", Content::Json("evidence"), "the first of them, as JSON"),
-    ("complete", Content::IsComplete, "whether no record was lost around the window; null when unknown"),
+    (
+        "complete",
+        Content::IsComplete,
+        "whether no record was lost around the window, and none left out; null when unknown",
+    ),
     ("records_lost", Content::Number("records_lost"), "records lost around the window; null when unknown"),
+    ("rows_left_out", Content::Number("rows_left_out"), "flows of the window that the watch had no room for"),
+    (
+        "correction",
+        Content::Flag("correction"),
+        "whether late flows changed an earlier report; with no rows it is withdrawn",
+    ),
     ("suppressed", Content::Number("suppressed"), "reports of the key left out since the one before"),
     ("next", Content::Text("next"), "command to run next"),
     ("id", Content::Text("id"), "identifies the report"),
@@ -69,7 +81,7 @@ pub fn schema() -> SchemaRef {
             Content::Time(_) => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
             Content::Text(_) | Content::Json(_) | Content::State => DataType::Utf8,
             Content::Number(_) => DataType::UInt64,
-            Content::IsAcknowledged | Content::IsComplete => DataType::Boolean,
+            Content::IsAcknowledged | Content::Flag(_) | Content::IsComplete => DataType::Boolean,
         };
         Field::new(*name, data_type, true)
     });
@@ -176,8 +188,15 @@ fn array(content: Content, rows: &[Map<String, Value>], acknowledgements: &Ackno
             Arc::new(rows.iter().map(|row| Some(is_acknowledged(row))).collect::<BooleanArray>())
         }
         Content::IsComplete => {
-            let complete = rows.iter().map(|row| number(row, "records_lost").map(|lost| lost == 0));
+            let complete = rows.iter().map(|row| match number(row, "rows_left_out") {
+                Some(1..) => Some(false),
+                _ => number(row, "records_lost").map(|lost| lost == 0),
+            });
             Arc::new(complete.collect::<BooleanArray>())
+        }
+        Content::Flag(name) => {
+            let flags = rows.iter().map(|row| Some(row.get(name) == Some(&Value::Bool(true))));
+            Arc::new(flags.collect::<BooleanArray>())
         }
     }
 }
@@ -196,8 +215,9 @@ mod tests {
         let every: Vec<usize> = (0..COLUMNS.len()).collect();
         assert_eq!(ReportRows::read(folder.path(), &every).expect("a table").count(), 0);
         let mut journal = Journal::open(folder.path(), Retention::default()).expect("a journal");
-        let report = |key: &str, lost: Option<u64>| {
+        let report = |key: &str, lost: Option<u64>, left_out: u64| {
             let report = json!({
+                "rows_left_out": left_out, "correction": key == "b",
                 "id": format!("scan/{key}"), "watch": "scan", "key": key, "severity": "warning", "rows": 2,
                 "window_start": "2026-01-01T00:00:00.000Z", "window_end": "2026-01-01T00:00:10.000Z",
                 "evidence": [{ "flows": 7 }], "records_lost": lost, "next": "weir query",
@@ -206,21 +226,24 @@ mod tests {
         };
         // date -u -d '2026-01-01 00:00:11' +%s
         let reported_ms = 1_767_225_611_000;
-        journal.append([report("a", Some(0)), report("b", Some(3)), report("c", None)], reported_ms).expect("appended");
+        let reports = [report("a", Some(0), 0), report("b", Some(3), 0), report("c", None, 0), report("d", None, 7)];
+        journal.append(reports, reported_ms).expect("appended");
         acknowledge(folder.path(), "scan", Some("b"), reported_ms).expect("acknowledged");
         let batches = ReportRows::read(folder.path(), &every).expect("a table").collect::<Result<Vec<_>, _>>();
         let batch = &batches.expect("batches")[0];
-        assert_eq!(batch.num_rows(), 3);
+        assert_eq!(batch.num_rows(), 4);
         let text = |name: &str, row| batch.column_by_name(name).expect(name).as_string::<i32>().value(row).to_owned();
         assert_eq!([0, 1, 2].map(|row| text("state", row)), ["open", "acknowledged", "open"]);
         assert_eq!(text("evidence", 1), r#"[{"flows":7}]"#);
         let complete = batch.column_by_name("complete").expect("complete").as_boolean();
-        assert_eq!(complete.iter().collect::<Vec<_>>(), [Some(true), Some(false), None]);
+        assert_eq!(complete.iter().collect::<Vec<_>>(), [Some(true), Some(false), None, Some(false)]);
+        let corrections = batch.column_by_name("correction").expect("correction").as_boolean();
+        assert_eq!(corrections.iter().collect::<Vec<_>>(), [false, true, false, false].map(Some));
         let reported = batch.column_by_name("reported").expect("reported");
         let reported = reported.as_primitive::<arrow::datatypes::TimestampMillisecondType>();
         assert_eq!(reported.value(2), reported_ms);
         // no column is wanted of what is counted
         let counted = ReportRows::read(folder.path(), &[]).expect("a table").next().expect("a batch").expect("a batch");
-        assert_eq!((counted.num_rows(), counted.num_columns()), (3, 0));
+        assert_eq!((counted.num_rows(), counted.num_columns()), (4, 0));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, Case, Cast, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -168,13 +168,29 @@ fn rewrite(expression: Expr, schema: &DFSchema, now: &Zoned) -> Result<Transform
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Date32 && is_time(&expr, schema) => {
             Ok(in_zone(*expr, now).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
         }
-        Expr::ScalarFunction(call) => Ok(by_local_days(call, schema, now)),
+        Expr::ScalarFunction(call) => {
+            check_pattern(&call)?;
+            Ok(by_local_days(call, schema, now))
+        }
         other => Ok(Transformed::no(other)),
     }
 }
 
 fn is_time(value: &Expr, schema: &DFSchema) -> bool {
     Meaning::of(value, schema) == Some(Meaning::Time)
+}
+
+/// A pattern of Postgres has no sign of strftime, and would be the answer of every row.
+fn check_pattern(call: &ScalarFunction) -> Result<()> {
+    let pattern = call.args.get(1).and_then(text_of).filter(|_| matches!(call.name(), "to_char" | "date_format"));
+    match pattern.filter(|pattern| !pattern.contains('%') && pattern.contains(char::is_alphabetic)) {
+        Some(pattern) => plan_err!(
+            "{} takes a pattern of strftime, and '{pattern}' has none of its signs\nhint: '%Y-%m-%d %H:%M' is the pattern that \
+             PostgreSQL writes 'YYYY-MM-DD HH24:MI'",
+            call.name()
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Functions of days and hours go by those of the zone.

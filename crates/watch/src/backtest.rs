@@ -12,6 +12,7 @@ use weir_archive::{ArchiveHandle, HandleOptions, Snapshot};
 use weir_sql::standing::StandingEngine;
 
 use crate::WatchError;
+use crate::error::with_causes;
 use crate::file::WatchFile;
 use crate::flows::{Flows, Pieces};
 use crate::open_windows::OpenWindows;
@@ -42,6 +43,10 @@ pub struct Outcome {
     pub suppressed: u64,
     /// Flows that were left out because windows had more than `rows_max`, or more sessions were open than `sessions_max`.
     pub rows_shed: u64,
+    /// Windows whose answer failed.
+    pub windows_failed: u64,
+    /// Why the first of them did.
+    pub failure: Option<String>,
     /// How long it took.
     pub elapsed: Duration,
     /// The first and the last time of windows that were asked.
@@ -60,6 +65,8 @@ pub struct Backtest {
     watch: Watch,
     snapshot: Arc<Snapshot>,
     flows: Arc<Flows>,
+    /// Why the first window without an answer has none.
+    failed: Option<WatchError>,
 }
 
 impl std::fmt::Debug for Backtest {
@@ -77,7 +84,7 @@ impl Backtest {
         let handle = ArchiveHandle::open(&options.archive, &HandleOptions::default())?;
         let snapshot = Arc::new(handle.snapshot()?);
         let flows = Arc::new(Flows::at(&snapshot)?);
-        Ok(Self { watch, snapshot, flows })
+        Ok(Self { watch, snapshot, flows, failed: None })
     }
 
     /// Asks for the windows that end after `from_ms` and at `to_ms` or before; what the archive has, where no bound is
@@ -121,12 +128,15 @@ impl Backtest {
         {
             outcome.rows += rows;
             let at_ms = pieces.at_ms();
-            self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, &mut window)?;
+            self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, &mut window);
         }
         let counts = panes.counts();
         outcome.rows_shed = counts.rows_shed + counts.rows_without_session + counts.rows_failed;
         outcome.elapsed = began.elapsed();
-        Ok(outcome)
+        match self.failed.take() {
+            Some(error) if outcome.windows_failed == outcome.windows => Err(error),
+            _ => Ok(outcome),
+        }
     }
 
     fn ask_closed(
@@ -136,7 +146,7 @@ impl Backtest {
         repeats: &mut RepeatFilter,
         outcome: &mut Outcome,
         window: &mut impl FnMut(&ClosedWindow, &[RecordBatch]),
-    ) -> Result<(), WatchError> {
+    ) {
         let mut closed = Vec::new();
         // one after the other: windows that overlap share their rows, but a list of them is long
         while let Some(end_ms) = panes.next_end_through(through_ms) {
@@ -146,7 +156,16 @@ impl Backtest {
             outcome.windows += 1;
             let (first_ms, _) = outcome.range_ms.unwrap_or((end_ms, end_ms));
             outcome.range_ms = Some((first_ms, end_ms));
-            let (answer, reports) = self.watch.ask(&closed_window, Some(&self.snapshot))?;
+            let (answer, reports) = match self.watch.ask(&closed_window, Some(&self.snapshot)) {
+                Ok(answer) => answer,
+                // as in a watch that runs: one window says nothing about the others
+                Err(error) => {
+                    outcome.windows_failed += 1;
+                    outcome.failure.get_or_insert_with(|| with_causes(&error));
+                    self.failed.get_or_insert(error);
+                    continue;
+                }
+            };
             window(&closed_window, &answer);
             let Selection { new: reports, suppressed } =
                 repeats.select(reports, self.watch.file.options.reports.reports_max);
@@ -155,6 +174,5 @@ impl Backtest {
                 outcome.firings.push(Firing { reports, window_end_ms: end_ms });
             }
         }
-        Ok(())
     }
 }

@@ -158,6 +158,7 @@ mod tests {
             columns: vec!["flows".to_owned()],
             next: String::new(),
             records_lost: None,
+            rows_left_out: 0,
             suppressed: 0,
             is_correction: false,
         }

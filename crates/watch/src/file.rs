@@ -107,7 +107,7 @@ options! {
         reports_max: usize = 100 => 1..=1_000_000,
         /// Put at most this many rows into a report.
         evidence_rows_max: usize = 20 => 1..=10_000,
-        /// Print this command with a report, with `{column}` for values of its first row, and `{archive}`, `{from}` and
+        /// Print this command with a report, with `{column}` for values of its first row, and `{archive}`, `{from}`, `{since}` and
         /// `{to}`.
         next: String = String::new(),
         /// Explain how the watch decides, for readers of its reports.

@@ -76,6 +76,8 @@ pub struct ClosedWindow {
     pub rows: Vec<WindowRows>,
     /// Whether it was given before, without rows that came too late.
     pub is_correction: bool,
+    /// Rows that were left out, because more were kept than is allowed.
+    pub rows_left_out: u64,
 }
 
 /// Windows that have closed, and got rows since.
@@ -97,6 +99,8 @@ pub struct Panes {
     size_max_ms: i64,
     /// By their end.
     panes: BTreeMap<i64, Arc<PaneRows>>,
+    /// Rows of panes that were left out, by their end.
+    shed: BTreeMap<i64, u64>,
     /// Rows that panes keep, of which there are fewer when a statement has aggregated them.
     rows_kept: Arc<AtomicU64>,
     pub(crate) clock: WindowClock,
@@ -116,6 +120,7 @@ impl Panes {
             first,
             size_max_ms,
             panes: BTreeMap::new(),
+            shed: BTreeMap::new(),
             rows_kept: Arc::default(),
             counts: PaneCounts::default(),
         })
@@ -238,6 +243,7 @@ impl Panes {
     pub fn rewind(&mut self, now_ms: i64) -> bool {
         let Some(open_end_ms) = self.clock.rewind(now_ms, self.options.skew_ms) else { return false };
         let future = self.panes.split_off(&(open_end_ms + 1));
+        let _ = self.shed.split_off(&(open_end_ms + 1));
         self.counts.rows_future += future.values().map(|pane| pane.rows()).sum::<u64>();
         self.late = LateWindows::default();
         for pane in future.values() {
@@ -340,7 +346,10 @@ impl Panes {
         }
         let room = self.options.rows_max.saturating_sub(self.rows_kept());
         let fits = count.min(room);
-        self.counts.rows_shed += count - fits;
+        if fits < count {
+            self.counts.rows_shed += count - fits;
+            *self.shed.entry(end_ms).or_default() += count - fits;
+        }
         let rows = if fits < count { rows.slice(0, fits as usize) } else { rows };
         let pane = self.panes.entry(end_ms).or_insert_with(|| Arc::new(PaneRows::new(&self.rows_kept)));
         pane.push(rows);
@@ -378,7 +387,8 @@ impl Panes {
     fn window(&self, end_ms: i64) -> ClosedWindow {
         let rows: Vec<WindowRows> =
             self.options.windows.iter().map(|spec| self.rows_of(spec.as_ref(), end_ms)).collect();
-        ClosedWindow { end_ms, rows, is_correction: false }
+        let shed = self.shed.range(end_ms.saturating_sub(self.size_max_ms - 1)..=end_ms);
+        ClosedWindow { end_ms, rows, is_correction: false, rows_left_out: shed.map(|(_, rows)| rows).sum() }
     }
 
     fn rows_of(&self, spec: Option<&WindowSpec>, end_ms: i64) -> WindowRows {
@@ -392,6 +402,7 @@ impl Panes {
     fn forget(&mut self, end_ms: i64) {
         let open_ms = end_ms.saturating_add(self.first.kind.slide_ms).saturating_sub(self.size_max_ms);
         let keep_after_ms = open_ms.saturating_sub(self.options.late_ms);
+        self.shed = self.shed.split_off(&(keep_after_ms + 1));
         let kept = self.panes.split_off(&(keep_after_ms + 1));
         for pane in std::mem::replace(&mut self.panes, kept).values() {
             pane.close();

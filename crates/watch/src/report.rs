@@ -1,5 +1,7 @@
 //! A report: what a watch found in a window.
 
+use std::fmt::Write as _;
+
 use arrow::array::RecordBatch;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -35,6 +37,8 @@ pub struct Report {
     pub next: String,
     /// Records that exporters sent and that were not received, around the time of the window; `None` when unknown.
     pub records_lost: Option<u64>,
+    /// Flows of the window that were left out, because the watch keeps no more.
+    pub rows_left_out: u64,
     /// Reports of this key that were left out since the last one, because it was reported before.
     pub suppressed: u64,
     /// Whether the window was reported before, without flows that came too late. Without rows, what was reported of the key
@@ -56,6 +60,7 @@ impl Report {
             "rows": self.rows,
             "evidence": self.evidence,
             "records_lost": self.records_lost,
+            "rows_left_out": self.rows_left_out,
             "suppressed": self.suppressed,
             "correction": self.is_correction,
             "next": self.next,
@@ -78,10 +83,14 @@ impl Report {
             0 | 1 => String::new(),
             rows => format!(" (and {} more rows)", rows - 1),
         };
-        let lost = match self.records_lost {
+        let mut lost = match self.records_lost {
             Some(lost) if lost > 0 => format!(" [incomplete: {lost} records lost]"),
             _ => String::new(),
         };
+        if self.rows_left_out > 0 {
+            // writing to a text cannot fail
+            let _ = write!(lost, " [incomplete: {} flows of the window left out, see rows_max]", self.rows_left_out);
+        }
         let again = match self.suppressed {
             0 => String::new(),
             times => format!(" [{times} times since the last report]"),
@@ -114,6 +123,11 @@ fn row_text(row: &Map<String, Value>, columns: &[String]) -> String {
     });
     values.collect::<Vec<_>>().join(" ")
 }
+
+/// How long before a window `{since}` is: flows are received after they have ended.
+const SINCE_MS: i64 = 600_000;
+/// Words that a command may have beside columns.
+pub(crate) const WORDS: [&str; 4] = ["archive", "from", "to", "since"];
 
 /// Rows of an answer that are looked at; an answer is for people.
 const ROWS_MAX: usize = 100_000;
@@ -189,6 +203,7 @@ impl ReportMaker {
         let mut reports: Vec<Report> = Vec::new();
         let fields = answer.first().map(|batch| batch.schema_ref().fields().clone()).unwrap_or_default();
         let columns: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+        let found: usize = answer.iter().map(RecordBatch::num_rows).sum();
         let mut places = std::collections::HashMap::new();
         for row in objects(answer) {
             let key =
@@ -202,6 +217,17 @@ impl ReportMaker {
             if report.evidence.len() < self.evidence_rows_max {
                 report.evidence.push(row);
             }
+        }
+        // keys of rows that were not looked at are not known, and that there are some is
+        let further = found.saturating_sub(ROWS_MAX) as u64;
+        if further > 0 && self.key.is_empty() {
+            for report in &mut reports {
+                report.rows += further;
+            }
+        } else if further > 0 {
+            reports.extend(too_many(
+                reports.first().cloned().map(|first| Report { rows: further, ..first }).into_iter().collect(),
+            ));
         }
         reports
     }
@@ -223,6 +249,7 @@ impl ReportMaker {
                 "archive" => Some(self.archive.clone()),
                 "from" => Some(time_text(window.start_ms)),
                 "to" => Some(time_text(window.end_ms)),
+                "since" => Some(time_text(window.start_ms.saturating_sub(SINCE_MS))),
                 name => row.get(name).map(|value| plain(Some(value))),
             }),
             key,
@@ -230,6 +257,7 @@ impl ReportMaker {
             evidence: Vec::new(),
             columns: columns.to_vec(),
             records_lost: None,
+            rows_left_out: 0,
             suppressed: 0,
             is_correction: false,
         }

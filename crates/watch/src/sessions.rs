@@ -117,6 +117,8 @@ pub struct Sessions {
     rows_stored: u64,
     rows_kept: u64,
     counts: PaneCounts,
+    /// Rows that were left out, as far as windows have told of them.
+    rows_told: u64,
 }
 
 /// Rows of sessions that end, and when these begin and end.
@@ -144,6 +146,7 @@ impl Sessions {
             rows_stored: 0,
             rows_kept: 0,
             counts: PaneCounts::default(),
+            rows_told: 0,
         }
     }
 
@@ -426,7 +429,10 @@ impl Sessions {
         if let Some(place) = rows.get_mut(relation) {
             *place = WindowRows::of(window, batches);
         }
-        ClosedWindow { end_ms, rows, is_correction: false }
+        // which session a row that was left out would have been in is not known: those that end next are told
+        let left_out = self.counts.rows_shed + self.counts.rows_without_session + self.counts.rows_failed;
+        let told = std::mem::replace(&mut self.rows_told, left_out);
+        ClosedWindow { end_ms, rows, is_correction: false, rows_left_out: left_out - told }
     }
 
     /// Rows in one batch; there is one at least.

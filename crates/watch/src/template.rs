@@ -21,6 +21,11 @@ pub(crate) fn filled(template: &str, value: &dyn Fn(&str) -> Option<String>) -> 
     text
 }
 
+/// The names of a text that stand in braces.
+pub(crate) fn names(template: &str) -> impl Iterator<Item = &str> {
+    template.split('{').skip(1).filter_map(|after| Some(after.split_once('}')?.0))
+}
+
 fn harmless(value: &str) -> String {
     let is_fit = |c: char| c.is_alphanumeric() || matches!(c, '.' | ':' | '-' | '_' | '/' | ',' | '+');
     value.chars().map(|c| if is_fit(c) { c } else { '_' }).collect()

@@ -12,8 +12,9 @@ use crate::WatchError;
 use crate::file::{LateFlows, WatchFile};
 use crate::open_windows::OpenWindows;
 use crate::panes::{ClosedWindow, PaneOptions, Panes};
-use crate::report::{Report, ReportMaker, time_text, too_many};
+use crate::report::{Report, ReportMaker, WORDS, time_text, too_many};
 use crate::sessions::{SessionOptions, Sessions};
+use crate::template;
 
 /// Keys whose last report is remembered.
 const KEYS_MAX: usize = 1_000_000;
@@ -34,6 +35,7 @@ impl Watch {
         let maker = ReportMaker::new(&file, archive, query.has_sessions());
         let watch = Self { file, query, maker };
         watch.check_keys()?;
+        watch.check_names()?;
         if watch.query.has_sessions() && watch.late_ms() > 0 {
             let message =
                 "late = \"correct\" is for TUMBLE and HOP: a late flow may join sessions that were reported".to_owned();
@@ -50,6 +52,28 @@ impl Watch {
                 let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
                 let message = format!("the key '{key}' is no column of the answer, which has {}", names.join(", "));
                 return Err(self.mistake(message, None));
+            }
+        }
+        Ok(())
+    }
+
+    /// The command to run next names columns, and the parameters are those of the statement.
+    fn check_names(&self) -> Result<(), WatchError> {
+        let schema = self.query.schema();
+        for name in template::names(&self.file.options.reports.next) {
+            if schema.field_with_name(name).is_err() && !WORDS.contains(&name) {
+                let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+                let message = format!("`next` names {{{name}}}, which is no column of the answer");
+                let hint = format!("there are {}, and archive, from, to and since", names.join(", "));
+                return Err(self.mistake(message, Some(&hint)));
+            }
+        }
+        let statements =
+            || std::iter::once(&self.file.options.query).chain(self.file.setup.views.iter().map(|(_, view)| view));
+        for name in self.file.setup.parameters.keys() {
+            if !statements().any(|statement| has_parameter(statement, name)) {
+                let message = format!("the parameter '{name}' is not in the statement");
+                return Err(self.mistake(message, Some(&format!("write :{name} where its value belongs"))));
             }
         }
         Ok(())
@@ -134,9 +158,18 @@ impl Watch {
             window_end: time_text(window.end_ms),
             source: Box::new(source),
         })?;
-        let reports = self.maker.reports(window, &answer);
+        let mut reports = self.maker.reports(window, &answer);
+        for report in &mut reports {
+            report.rows_left_out = closed.rows_left_out;
+        }
         Ok((answer, reports))
     }
+}
+
+/// Whether `:name` is in a statement.
+fn has_parameter(statement: &str, name: &str) -> bool {
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    statement.split(':').skip(1).any(|after| after.strip_prefix(name).is_some_and(|rest| !rest.starts_with(is_word)))
 }
 
 /// Plans the statement of a watch, and tells how it is answered.

@@ -30,7 +30,16 @@ fn message(report: &LoggedReport) -> String {
     };
     let evidence = report.members.as_ref().and_then(|members| members.get("evidence")?.get(0));
     let evidence = evidence.map(Value::to_string).unwrap_or_default();
-    let text = format!("{} {} {evidence} id={}", report.text("title"), report.text("key"), report.text("id"));
+    let corrected = match (report.is_withdrawal(), report.is_correction()) {
+        (true, _) => "no longer so: ",
+        (false, true) => "corrected: ",
+        (false, false) => "",
+    };
+    let number = |name| report.members.as_ref().and_then(|members| members.get(name)?.as_u64()).unwrap_or(0);
+    let is_incomplete = number("records_lost") > 0 || number("rows_left_out") > 0;
+    let incomplete = if is_incomplete { " incomplete" } else { "" };
+    let (title, key, id) = (report.text("title"), report.text("key"), report.text("id"));
+    let text = format!("{corrected}{title} {key} {evidence} id={id}{incomplete}");
     let is_fit = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.chars().map(is_fit).collect();
     // names are at most 32 characters of ASCII, which names of watches are
@@ -213,6 +222,17 @@ mod tests {
         assert_eq!(
             message(&report),
             "<132>1 2026-01-01T00:00:10.000Z - weir - scan - A scan x {\"a\":1} id=scan/2026/x"
+        );
+        let mut members = report.members.clone().expect("members");
+        members.extend([
+            ("correction".to_owned(), json!(true)),
+            ("rows".to_owned(), json!(0)),
+            ("records_lost".to_owned(), json!(4)),
+        ]);
+        let withdrawn = message(&LoggedReport { members: Some(members), ..report });
+        assert!(
+            withdrawn.contains(" no longer so: A scan x ") && withdrawn.ends_with("id=scan/2026/x incomplete"),
+            "{withdrawn}"
         );
     }
 }

@@ -9,7 +9,8 @@
 //! in the [`slot`] change. One with history is optimised again for each window, because the bounds of the time range
 //! decide which segments are opened; the part that asks the window alone is answered first, and its keys narrow the
 //! part that asks history ([`keys`]). Rows of hosts that were found before are kept ([`key_rows`]), and what history answers whatever the window found is cached ([`cache`]).
-//! Where there is nothing at all, nothing is planned ([`silence`]). What speaks against a plan for each window is its cost of some milliseconds; what
+//! Where there is nothing at all, nothing is planned ([`silence`]), and where the window's own part decides that there is nothing to
+//! say, history is not ([`live`]). What speaks against a plan for each window is its cost of some milliseconds; what
 //! an incremental engine would save there it would lose in exactness, for late rows and in backtests.
 
 mod arguments;
@@ -20,6 +21,7 @@ mod history_counters;
 mod key_rows;
 mod keyed_scan;
 mod keys;
+mod live;
 mod options;
 mod pane_aggregates;
 mod pane_rows;

@@ -1,6 +1,7 @@
 //! A standing question, and the engine that answers it.
 
-use std::fmt::Write as _;
+mod explained;
+
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SQLOptions, SessionContext};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
@@ -27,6 +28,7 @@ use super::history::BaseTable;
 use super::history_counters::HistoryCounters;
 use super::key_rows::KeyRows;
 use super::keys::{live_parts, narrowed};
+use super::live::{Live, LiveParts};
 use super::options::{QuerySetup, StandingOptions};
 use super::pane_aggregates::{PaneAggregate, split};
 use super::planner::WindowPlanner;
@@ -44,6 +46,8 @@ use crate::{EngineError, describe, scaling};
 
 /// The part of the memory that answers of history may take, and as much that its rows may.
 const CACHE_PART: usize = 4;
+/// A window that has nothing in common with the first one.
+const FAR: Window = Window { start_ms: 4_000_000_000_000, end_ms: 4_000_000_060_000 };
 /// Stack of a thread: plans of deep expressions are walked recursively.
 const STACK_OCTETS: usize = 8 << 20;
 
@@ -164,6 +168,8 @@ pub struct StandingQuery {
     columns: Vec<Column>,
     has_history: bool,
     silence: Silence,
+    live: LiveParts,
+    windows_decided: u64,
     sessions: Option<SessionsRead>,
     panes: SharedPanes,
     cache: Arc<HistoryCache>,
@@ -213,6 +219,8 @@ impl StandingQuery {
             columns: Vec::new(),
             has_history: found.has_history,
             silence,
+            live: LiveParts::default(),
+            windows_decided: 0,
             sessions: None,
             panes: SharedPanes::default(),
             cache: Arc::clone(cache),
@@ -236,10 +244,19 @@ impl StandingQuery {
             }
         }
         let optimised = query.share_panes(optimised)?;
-        if !query.has_history {
+        if query.has_history {
+            query.live = query.live_planned().map_err(EngineError::plan)?;
+        } else {
             query.kept = Some(query.physical(&optimised).map_err(EngineError::plan)?);
         }
         Ok(query)
+    }
+
+    /// Plans the parts that read the window alone.
+    fn live_planned(&self) -> Result<LiveParts> {
+        let of = |window| self.combined(self.optimised(window)?);
+        let plans = [of(Window::default())?, of(FAR)?];
+        LiveParts::new(&self.context.state(), &plans, |part| self.physical(part))
     }
 
     /// Finds what can be computed for each pane, and combined; gives the plan that combines it.
@@ -356,6 +373,11 @@ impl StandingQuery {
         self.silence.windows_passed()
     }
 
+    /// Windows whose rows decided that there is no answer, whatever history has, so that it was not asked.
+    pub fn windows_decided(&self) -> u64 {
+        self.windows_decided
+    }
+
     /// Columns of the answer.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(self.plan.schema().inner())
@@ -380,7 +402,9 @@ impl StandingQuery {
         let until = Instant::now() + time_max;
         let answer = self.put(rows, history, until).and_then(|()| self.run(window, until));
         *self.slot.held() = SlotContent::default();
-        answer
+        let answer = answer?;
+        self.windows_decided += u64::from(answer.is_none());
+        Ok(answer.unwrap_or_default())
     }
 
     /// Puts the rows where the plan finds them: those of windows, and then what their panes made of them.
@@ -395,7 +419,7 @@ impl StandingQuery {
                         place.batches = batches;
                     }
                     self.slot.held().rows = of_pane;
-                    self.collected(reset_plan_states(Arc::clone(plan)).map_err(EngineError::run)?, until)
+                    self.collected_again(plan, until)
                 })
             });
             let batches = made.collect::<Result<Vec<_>, EngineError>>()?.into_iter().flatten().collect();
@@ -412,11 +436,14 @@ impl StandingQuery {
         Ok(())
     }
 
-    fn run(&self, window: Window, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
+    /// The answer; `None` when the rows of the window decided that there is none.
+    fn run(&self, window: Window, until: Instant) -> Result<Option<Vec<RecordBatch>>, EngineError> {
         if let Some(kept) = &self.kept {
-            let plan = reset_plan_states(Arc::clone(kept)).map_err(EngineError::run)?;
-            return self.collected(plan, until);
+            return self.collected_again(kept, until).map(Some);
         }
+        let Some(mut asked) = self.live.asked(|plan| self.collected_again(plan, until))? else {
+            return Ok(None);
+        };
         let mut plan = self.combined(self.optimised(window).map_err(EngineError::plan)?).map_err(EngineError::plan)?;
         if self.bounds.iter().any(|bound| is_worth(bound.every_ms)) {
             plan = self
@@ -425,15 +452,15 @@ impl StandingQuery {
                 .map_err(EngineError::plan)?;
         }
         let parts = live_parts(&plan).map_err(EngineError::plan)?;
-        let answers = parts.iter().map(|part| {
-            let part = self.physical(part).map_err(EngineError::plan)?;
-            self.collected(part, until)
+        let answers = parts.iter().map(|part| match self.live.of(part, &mut asked) {
+            Some(Live::Rows(rows)) => Ok(rows),
+            Some(Live::Plan(plan)) => self.collected_again(&plan, until),
+            None => self.collected(self.physical(part).map_err(EngineError::plan)?, until),
         });
         let answers = answers.collect::<Result<Vec<_>, EngineError>>()?;
         let plan = if parts.is_empty() { Ok(plan) } else { narrowed(plan, answers) };
         let plan = plan.and_then(|plan| self.context.state().optimize(&plan)).map_err(EngineError::plan)?;
-        let answer = self.wide_answer(&plan, until, usize::MAX)?;
-        Ok(answer.unwrap_or_default())
+        Ok(Some(self.wide_answer(&plan, until, usize::MAX)?.unwrap_or_default()))
     }
 
     /// The plan over what panes made, if it is that which was prepared.
@@ -492,6 +519,11 @@ impl StandingQuery {
         self.collected_on(&self.threads.wide, plan.map_err(EngineError::plan)?, until, octets_max)
     }
 
+    /// Runs a plan that is kept.
+    fn collected_again(&self, plan: &Arc<dyn ExecutionPlan>, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
+        self.collected(reset_plan_states(Arc::clone(plan)).map_err(EngineError::run)?, until)
+    }
+
     fn collected(&self, plan: Arc<dyn ExecutionPlan>, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
         Ok(self.collected_on(&self.threads.one, plan, until, usize::MAX)?.unwrap_or_default())
     }
@@ -526,41 +558,7 @@ impl StandingQuery {
 
     /// How the statement is answered: its windows, columns and plan.
     pub fn explain(&self) -> String {
-        let mut text = String::new();
-        if let Some(sessions) = &self.sessions {
-            // writing to a string cannot fail
-            let _ = writeln!(text, "{}", sessions.relation.text());
-        }
-        for spec in self.windows.iter().flatten().filter(|_| self.sessions.is_none()) {
-            let WindowSpec { kind, time } = spec;
-            let (size, slide) =
-                (Duration::from_millis(kind.size_ms as u64), Duration::from_millis(kind.slide_ms as u64));
-            // writing to a string cannot fail
-            let _ = writeln!(text, "window: {size:?} of {}, one every {slide:?}", time.name());
-        }
-        for (aggregate, _) in &self.panes.aggregates {
-            let _ = writeln!(text, "computed for each pane, and shared by windows: {}", aggregate.name());
-        }
-        if self.panes.is_releasing {
-            let _ = writeln!(text, "kept: what panes made, not their rows");
-        }
-        let names: Vec<_> = self.columns.iter().map(|column| column.name()).collect();
-        let _ = writeln!(text, "columns: {}", names.join(", "));
-        let _ = if self.has_history {
-            let mib = self.cache.octets_max() >> 20;
-            writeln!(
-                text,
-                "history: asked for each window; rows of its hosts are kept, up to {mib} MiB for all watches"
-            )
-        } else {
-            writeln!(text, "history: not asked")
-        };
-        let plan = match &self.kept {
-            Some(kept) => displayable(kept.as_ref()).indent(false).to_string(),
-            None => self.optimised(Window::default()).map(|plan| plan.display_indent().to_string()).unwrap_or_default(),
-        };
-        text.push_str(&plan);
-        text
+        explained::text(self)
     }
 }
 

@@ -33,7 +33,12 @@ fn is_silent_about_nothing(state: &SessionState, plan: &LogicalPlan) -> bool {
     });
     // the bounds of its times have no values here, so that what is found holds for every window
     let optimised = emptied.and_then(|plan| state.optimize(&plan.data));
-    matches!(optimised, Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, .. })))
+    optimised.is_ok_and(|plan| is_empty(&plan))
+}
+
+/// Whether an optimised plan has no rows.
+pub(super) fn is_empty(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, .. }))
 }
 
 /// What of the windows of a statement need not be asked.

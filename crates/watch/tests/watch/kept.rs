@@ -204,3 +204,53 @@ fn windows_without_flows_and_history_are_passed_over() {
     assert!(answer.expect("an answer").is_empty());
     assert_eq!(query.windows_passed(), 1);
 }
+
+/// History is planned anew for each window, which costs more than to group a small one: most windows have nothing to ask it about.
+#[test]
+fn a_window_decides_alone_that_there_is_nothing_to_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flows = traffic(1, 2_000, NEW_YEAR_MS + 9 * HOUR_MS, HOUR_MS);
+    let mut writer = writer(folder.path());
+    writer.append(Delivery::from(batch(&flows))).expect("appended");
+    writer.close().expect("sealed");
+    let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
+    let snapshot = Arc::new(Snapshot::open(folder.path()).expect("a snapshot"));
+    let window = Window { start_ms: NEW_YEAR_MS + 9 * HOUR_MS, end_ms: NEW_YEAR_MS + 10 * HOUR_MS };
+    // statements of hosts of many flows, and whether there is nothing to ask history about when there are none
+    let statements = [
+        ("SELECT m.src_addr, p.n FROM {many} m LEFT JOIN {past} p ON p.src_addr = m.src_addr", true),
+        ("SELECT m.src_addr FROM {many} m WHERE m.src_addr NOT IN (SELECT src_addr FROM {past} p WHERE n > 9)", false),
+        ("SELECT count(*) FROM {many} m LEFT JOIN {past} p ON p.src_addr = m.src_addr", false),
+        ("SELECT p.src_addr FROM {past} p LEFT JOIN {many} m ON p.src_addr = m.src_addr", false),
+        // one row, whatever it is of
+        (
+            "SELECT p.n FROM (SELECT max(src_addr) AS src_addr FROM {many}) m JOIN {past} p ON p.src_addr = m.src_addr",
+            false,
+        ),
+        // two of them, of which each may have something to say
+        (
+            "SELECT m.src_addr, p.n FROM {many} m LEFT JOIN {past} p ON p.src_addr = m.src_addr \
+             UNION ALL SELECT m.src_addr, p.n FROM {hosts} m JOIN {past} p ON p.src_addr = m.src_addr",
+            false,
+        ),
+        (
+            "SELECT m.src_addr FROM {many} m JOIN {past} p ON p.src_addr = m.src_addr JOIN \
+             (SELECT h.src_addr FROM {hosts} h JOIN {past} p ON p.src_addr = h.src_addr) o ON o.src_addr = m.src_addr",
+            true,
+        ),
+    ];
+    let hosts = "(SELECT src_addr FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY src_addr)";
+    let past = "(SELECT src_addr, count(*) AS n FROM HISTORY(flows, INTERVAL '2' DAY) GROUP BY src_addr)";
+    for (text, decides) in statements {
+        let decided = |flows_min: u32| {
+            let many = hosts.replace("GROUP BY src_addr", &format!("GROUP BY src_addr HAVING count(*) >= {flows_min}"));
+            let text = text.replace("{many}", &many).replace("{hosts}", hosts).replace("{past}", past);
+            let mut query = engine.prepare(&text, &QuerySetup::default()).expect("a statement");
+            let rows = vec![WindowRows::of(window, vec![batch(&flows).record_batch().clone()]); query.windows().len()];
+            query.answer(&rows, Some(&snapshot), Duration::from_mins(1)).expect("an answer");
+            query.windows_decided()
+        };
+        assert_eq!(decided(1_000_000), u64::from(decides), "{text}");
+        assert_eq!(decided(1), 0, "{text}");
+    }
+}

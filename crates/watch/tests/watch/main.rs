@@ -12,3 +12,4 @@ mod panes;
 mod paper;
 mod scene;
 mod sessions;
+mod told;

@@ -67,10 +67,11 @@ fn the_five_queries_run_as_printed() {
         "(SELECT DISTINCT network(src_ip, 8) AS prefix, date_bin(INTERVAL '10 seconds', received) AS at FROM flow)";
     for (number, (query, same)) in queries.iter().zip(same).enumerate() {
         let query = query.replace("...", &listed.join(" "));
-        let text = format!(
-            "query = '''{query}'''\n[views]\nflow = \"{VIEW}\"\n[parameters]\nwindowsz = '10s'\nprefixlen = 8\n{}",
-            hosts.join("\n")
-        );
+        // the parameters that this one has
+        let settings = ["windowsz = '10s'", "prefixlen = 8"].into_iter().chain(hosts.iter().map(String::as_str));
+        let is_of_query = |line: &&str| line.split(' ').next().is_some_and(|name| query.contains(&format!(":{name}")));
+        let settings: Vec<_> = settings.filter(is_of_query).collect();
+        let text = format!("query = '''{query}'''\n[views]\nflow = \"{VIEW}\"\n[parameters]\n{}", settings.join("\n"));
         let file = WatchFile::parse(&text, "paper", Path::new("")).expect("a watch");
         let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).unwrap_or_else(|error| {
             panic!("{:#?}\n{query}", std::error::Error::source(&error).map(ToString::to_string))

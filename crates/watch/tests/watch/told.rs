@@ -1,0 +1,113 @@
+//! What watches say of what they do not know, and of mistakes in their files.
+
+use std::error::Error;
+
+use weir_flow::Column;
+use weir_sql::standing::{WindowKind, WindowSpec};
+use weir_watch::panes::{PaneOptions, Panes};
+use weir_watch::{Backtest, RunnerOptions};
+
+use crate::scene::{Flow, NEW_YEAR_MS, archive, batch, watch};
+
+/// Flows of one host, so many in each second.
+fn counted(seconds: &[usize]) -> Vec<Flow> {
+    let of = |(second, count): (i64, &usize)| {
+        (0..*count as i64).map(move |number| Flow::new(NEW_YEAR_MS + second * 1_000 + number, "10.0.0.1", "192.0.2.1"))
+    };
+    (0..).zip(seconds).flat_map(of).collect()
+}
+
+#[test]
+fn windows_say_how_many_of_their_flows_were_left_out() {
+    // the windows of ten seconds, one every five, are of these seconds
+    let seconds = [3, 0, 1, 9, 2, 0, 7, 0, 0, 1, 4, 0, 0, 0, 0, 2];
+    let kind = WindowKind { size_ms: 10_000, slide_ms: 5_000, offset_ms: 0 };
+    let options = PaneOptions {
+        windows: vec![Some(WindowSpec { kind, time: Column::Received })],
+        columns: vec![Column::Received],
+        lateness_ms: 0,
+        late_ms: 0,
+        skew_ms: 60_000,
+        rows_max: 12,
+        empty_windows: true,
+    };
+    let mut panes = Panes::new(options).expect("windows");
+    let (mut closed, mut came) = (Vec::new(), 0);
+    for flow in counted(&seconds) {
+        panes.take(batch(&[flow]).record_batch(), &mut closed);
+        came += 1;
+    }
+    panes.advance(NEW_YEAR_MS + 60_000, &mut closed);
+    assert_eq!(came, seconds.iter().sum::<usize>());
+    assert!(panes.counts().rows_shed > 5, "{:?}", panes.counts());
+    for window in &closed {
+        let first = (window.end_ms - 10_000 - NEW_YEAR_MS) / 1_000;
+        let there: usize = window.rows[0].batches().iter().map(arrow::array::RecordBatch::num_rows).sum();
+        let wanted: usize = (0..)
+            .zip(&seconds)
+            .filter(|(second, _)| (first..first + 10).contains(second))
+            .map(|(_, count)| count)
+            .sum();
+        assert_eq!(there as u64 + window.rows_left_out, wanted as u64, "the window from second {first}");
+    }
+    assert!(
+        closed.iter().any(|window| window.rows_left_out == 0) && closed.iter().any(|window| window.rows_left_out > 0)
+    );
+}
+
+#[test]
+fn reports_say_that_flows_were_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &counted(&[5, 60, 0, 2]));
+    let query = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND) HAVING count(*) > 0";
+    let file = watch("w", query, "rows_max = 10\nrepeat_after = '0s'");
+    let outcome = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch").run(None, None, |_, _| ());
+    let reports: Vec<_> = outcome.expect("windows").firings.into_iter().flat_map(|firing| firing.reports).collect();
+    let left_out: Vec<_> = reports.iter().map(|report| report.rows_left_out).collect();
+    assert_eq!(left_out, [0, 50, 0]);
+    assert!(
+        reports[1].text().contains("[incomplete: 50 flows of the window left out, see rows_max]"),
+        "{}",
+        reports[1].text()
+    );
+    assert_eq!(reports[1].json()["rows_left_out"], 50);
+}
+
+/// As in a watch that runs, a window that fails says nothing about the others.
+#[test]
+fn a_window_that_fails_does_not_end_a_backtest() {
+    let query = "SELECT 10 / (count(*) - 2) AS x FROM TUMBLE(flows, received, INTERVAL '1' SECOND)";
+    let run = |seconds: &[usize]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        archive(folder.path(), &counted(seconds));
+        let file = watch("w", query, "repeat_after = '0s'");
+        Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch").run(None, None, |_, _| ())
+    };
+    let outcome = run(&[1, 2, 3, 2, 1]).expect("windows");
+    assert_eq!((outcome.windows, outcome.windows_failed, outcome.reports()), (5, 2, 3));
+    let why = outcome.failure.expect("why");
+    assert!(why.contains("divided by zero"), "{why}");
+    let all = run(&[2, 2]).expect_err("none has an answer");
+    assert!(all.source().is_some_and(|source| source.to_string().contains("divided by zero")), "{all:?}");
+}
+
+#[test]
+fn names_that_nothing_has_are_mistakes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &counted(&[1]));
+    let query = "SELECT dst_port, count(*) AS n FROM TUMBLE(flows, received, :window) GROUP BY 1";
+    let parameters = "[parameters]\nwindow = '1s'";
+    let of = |rest: &str| {
+        let made = Backtest::new(watch("w", query, rest), &RunnerOptions::new(folder.path()));
+        made.err().map(|error| error.source().map(ToString::to_string).unwrap_or_default())
+    };
+    assert_eq!(
+        of(&format!("next = 'weir query -R {{archive}} --from {{since}} --until {{to}} {{dst_port}}'\n{parameters}")),
+        None
+    );
+    let column = of(&format!("next = 'weir query port {{dst_prt}}'\n{parameters}")).expect("a mistake");
+    assert!(column.contains("`next` names {dst_prt}, which is no column of the answer"), "{column}");
+    assert!(column.contains("there are dst_port, n, and archive, from, to and since"), "{column}");
+    let parameter = of(&format!("{parameters}\nwindows = '5s'")).expect("a mistake");
+    assert!(parameter.contains("the parameter 'windows' is not in the statement"), "{parameter}");
+}
