@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo: a collector with an archive, three exporters that speak NetFlow v5, NetFlow v9 and IPFIX, questions, and
-# a comparison of what was sent with what is kept. `make demo` builds weir and runs it.
+# a comparison of what was sent with what is kept; on a terminal it ends with the service and its page. `make demo` builds weir and runs it.
 #
 # environment:
 #   WEIR               the weir binary (default: weir on the PATH)
@@ -25,13 +25,17 @@ command -v "$weir" >/dev/null || fail "no weir binary at '$weir'" "run 'make dem
 folder=$(mktemp -d "${TMPDIR:-/tmp}/weir-demo.XXXXXX")
 archive=$folder/archive
 collector=
+service=
 
-# Ends the collector, and nothing else, by its process id; also when the demo is interrupted.
+# Ends the collector and the service, and nothing else, by their process ids; also when the demo is interrupted.
 cleanup() {
-  if [ -n "$collector" ] && kill -0 "$collector" 2>/dev/null; then
-    kill -KILL "$collector" 2>/dev/null || true
-    wait "$collector" 2>/dev/null || true
-  fi
+  local process
+  for process in $collector $service; do
+    if kill -0 "$process" 2>/dev/null; then
+      kill -KILL "$process" 2>/dev/null || true
+      wait "$process" 2>/dev/null || true
+    fi
+  done
   rm -rf "$folder"
 }
 trap cleanup EXIT
@@ -140,3 +144,34 @@ if [ "$sent" != "$kept" ] || [ "$sent" != "$booked" ]; then
     "'kernel_drops' in the books means that the socket buffer was full: try WEIR_DEMO_RATE=$((rate / 5))"
 fi
 echo "demo passed: nothing was lost"
+
+echo
+echo "== serve: the service on the same archive, with traffic that is made up"
+say serve --archive "$archive" --demo --statistics --listen 127.0.0.1:0
+"$weir" serve --archive "$archive" --demo --statistics --listen 127.0.0.1:0 >"$folder/serve.out" 2>&1 </dev/null &
+service=$!
+page=
+for _ in $(seq 300); do
+  page=$(sed -nE 's/.*(http:\/\/127\.0\.0\.1:[0-9]+\/).*/\1/p' "$folder/serve.out" | head -n 1)
+  [ -z "$page" ] || break
+  kill -0 "$service" 2>/dev/null || break
+  sleep 0.1
+done
+if [ -z "$page" ]; then
+  cat "$folder/serve.out" >&2
+  fail "the service did not start" "see its messages above"
+fi
+echo "its page: $page"
+if [ -t 1 ]; then
+  echo "Ctrl-C ends it"
+  wait "$service" || true
+else
+  # nobody looks at it
+  kill -TERM "$service"
+  wait "$service" || {
+    status=$?
+    cat "$folder/serve.out" >&2
+    fail "the service ended with status $status" "see its messages above"
+  }
+fi
+service=

@@ -271,12 +271,16 @@ export interface JournalReport {
   rows: number;
   evidence: Record<string, Cell>[];
   records_lost: number | null;
+  rows_left_out?: number;
   suppressed: number;
   next: string;
 }
 
 export interface Backtest {
   windows: number;
+  /** Those without an answer, and why the first of them has none. */
+  windows_failed?: number;
+  failure?: string | null;
   rows: Count;
   suppressed: number;
   rows_shed: Count;

@@ -7,6 +7,9 @@ const TABLES: [string, string][] = [
   ["exporter_options", "names of interfaces, samplers and others, as exporters report them"],
   ["interface_counters", "counters of interfaces, by sFlow"],
   ["host_counters", "counters of hosts, by sFlow"],
+  ["exporter_sequences", "the last sequence numbers of exporters"],
+  ["series", "statistics over time: name a step, such as step = 60"],
+  ["reports", "what watches reported"],
 ];
 const FUNCTIONS: [string, string][] = [
   ["TUMBLE(flows, received, INTERVAL '1' MINUTE)", "windows that follow each other"],

@@ -253,7 +253,8 @@ mod tests {
     }
 
     fn notes() -> AnswerNotes {
-        let completeness = CompletenessBody::of(&weir_flow::Completeness::default());
+        let found = weir_flow::Completeness { stored: 3, ..weir_flow::Completeness::default() };
+        let completeness = CompletenessBody::of(&found);
         let totals = Some(TotalsBody { flows: 3, packets: 4, bytes: 5 });
         AnswerNotes { totals, completeness, position: 42, is_truncated: false }
     }

@@ -38,14 +38,22 @@ pub(crate) struct CompletenessBody {
 impl CompletenessBody {
     /// What the books say.
     pub(crate) fn of(found: &Completeness) -> Self {
+        let is_nothing = found.stored == 0 && found.filtered == 0;
         let verdict = match (found.is_complete(), found.unsequenced_datagrams) {
             (false, _) => Verdict::Incomplete,
-            (true, 0) => Verdict::Complete,
+            (true, 0) if !is_nothing => Verdict::Complete,
             (true, _) => Verdict::Unknown,
+        };
+        // nobody may have listened
+        let sentence = match (verdict, is_nothing) {
+            (Verdict::Unknown, true) => {
+                "the books have no flows of this time: whether any are missing is not known".to_owned()
+            }
+            _ => found.to_string().replace('\n', "; "),
         };
         Self {
             verdict,
-            sentence: found.to_string().replace('\n', "; "),
+            sentence,
             stored: found.stored,
             lost_records: found.lost_records,
             lost_datagrams: found.lost_datagrams,
@@ -76,5 +84,24 @@ impl CompletenessBody {
             dropped_datagrams: 0,
             share: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_flows_is_not_complete() {
+        let of = |found: Completeness| CompletenessBody::of(&found);
+        let nothing = of(Completeness::default());
+        assert_eq!((nothing.verdict, nothing.share), (Verdict::Unknown, None));
+        assert!(nothing.sentence.contains("no flows of this time"), "{}", nothing.sentence);
+        assert_eq!(of(Completeness { stored: 1, ..Completeness::default() }).verdict, Verdict::Complete);
+        assert_eq!(of(Completeness { filtered: 1, ..Completeness::default() }).verdict, Verdict::Complete);
+        assert_eq!(
+            of(Completeness { lost_records: 1, missing: 1, ..Completeness::default() }).verdict,
+            Verdict::Incomplete
+        );
     }
 }

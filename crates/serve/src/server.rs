@@ -4,7 +4,7 @@
 //! and because there is a limit to them. What is over it is closed at once: waiting would let whoever holds the others
 //! decide.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,21 +102,40 @@ pub struct Server {
     flight: Option<FlightServer>,
 }
 
+/// What a service has before it listens.
+struct Prepared {
+    tls: Option<TlsServer>,
+    proxies: Vec<IpAddr>,
+    enrichment: Arc<Enrichment>,
+}
+
+impl Prepared {
+    fn of(address: SocketAddr, options: &ServiceOptions) -> Result<Self, ServeError> {
+        check(address, &options.users)?;
+        let tls = tls::options(&options.http).map_err(ServeError::Option)?;
+        let tls = tls.map(|files| TlsServer::new(&files)).transpose()?;
+        let proxies = peer::proxies(&options.http.proxies).map_err(ServeError::Option)?;
+        let enrichment = Arc::new(Enrichment::load(&options.enrichment).map_err(ServeError::Enrichment)?);
+        Ok(Self { tls, proxies, enrichment })
+    }
+}
+
 impl Server {
     /// Listens. Refuses an address that others than this machine reach when there are no users.
     pub fn bind(options: ServiceOptions) -> Result<Self, ServeError> {
         Self::on(None, options)
     }
 
-    /// The same on a socket that somebody else opened, which the option `listen` then does not.
+    /// Finds out whether it could begin, without listening: exposure, certificates, proxies and files about addresses.
+    pub fn check(options: &ServiceOptions) -> Result<(), ServeError> {
+        Prepared::of(options.http.listen, options).map(drop)
+    }
+
+    /// The same as [`bind`](Self::bind) on a socket that somebody else opened, which the option `listen` then does not.
     pub fn on(inherited: Option<TcpListener>, options: ServiceOptions) -> Result<Self, ServeError> {
         let own = inherited.as_ref().and_then(|listener| listener.local_addr().ok());
         let address = own.unwrap_or(options.http.listen);
-        check(address, &options.users)?;
-        let tls = tls::options(&options.http).map_err(ServeError::Option)?;
-        let tls = tls.map(|files| TlsServer::new(&files)).transpose()?;
-        let proxies = peer::proxies(&options.http.proxies).map_err(ServeError::Option)?;
-        let enrichment = Arc::new(Enrichment::load(&options.enrichment).map_err(ServeError::Enrichment)?);
+        let Prepared { tls, proxies, enrichment } = Prepared::of(address, &options)?;
         let audit = Arc::new(AuditLog::open(options.audit.clone()).map_err(ServeError::Audit)?);
         let listen = || {
             let listener = inherited.map_or_else(|| TcpListener::bind(address), Ok)?;

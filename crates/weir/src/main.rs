@@ -54,7 +54,23 @@ enum Command {
     Man(command::shell::ManArgs),
 }
 
+/// Ends when nobody reads standard output any more, or it has no room: macros that print panic then, which would say that weir
+/// is broken.
+fn end_when_printing_fails() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        let Some(error) = message.strip_prefix("failed printing to stdout: ") else { return default(panic) };
+        if error.contains("Broken pipe") {
+            std::process::exit(0);
+        }
+        eprintln!("error: cannot write to standard output: {error}");
+        std::process::exit(1);
+    }));
+}
+
 fn main() -> ExitCode {
+    end_when_printing_fails();
     log_to_standard_error();
     open_files::raise_limit();
     let arguments =
@@ -99,9 +115,10 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     })
 }
 
-/// Writes the log of running commands to standard error; `WEIR_LOG` chooses how much, `warn` or `debug` for instance.
+/// Writes the log of running commands to standard error; `WEIR_LOG` chooses how much, `warn` or `debug` for instance. The driver of
+/// Cassandra logs each connection that fails, and what comes of it is said once by who wanted it.
 fn log_to_standard_error() {
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info,scylla=off"));
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_filter::{Predicate, Reader};
-use weir_flow::Column;
+use weir_flow::{Column, ColumnType};
 use weir_print::plot;
 use weir_query::{AggregateKey, Direction, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow};
 
@@ -110,7 +110,8 @@ pub(crate) fn key(name: &str) -> Answered<AggregateKey> {
     if let Ok(key) = AggregateKey::parse(name) {
         return Ok(key);
     }
-    Column::by_name(name).map(AggregateKey::Column).ok_or_else(|| {
+    let is_value = |column: &Column| column.column_type() != ColumnType::Elements;
+    Column::by_name(name).filter(is_value).map(AggregateKey::Column).ok_or_else(|| {
         Problem::request(format!("flows cannot be grouped by '{}'", name.escape_debug()))
             .with_hint("name a column, or srcip, dstip, proto, srcport, dstport, srcip4/24, srcas, router and the like")
     })
@@ -140,7 +141,13 @@ pub(crate) fn single_column(by: &str) -> Answered<Column> {
         Ok([column]) => Ok(*column),
         Ok(_) => Err(Problem::request(format!("'{by}' has two sides, and a flow would be counted twice"))
             .with_hint(format!("write src{by} or dst{by}"))),
-        Err(_) => column(by),
+        Err(_) => match column(by)? {
+            column if column.column_type() == ColumnType::Elements => {
+                Err(Problem::request(format!("'{by}' is a list, and flows cannot be told apart by it"))
+                    .with_hint("SQL unnests lists: SELECT unnest(elements) FROM flows"))
+            }
+            column => Ok(column),
+        },
     }
 }
 
@@ -168,11 +175,16 @@ pub(crate) fn sorting(text: &str) -> Answered<Sorting> {
 
 /// A number of rows within its bounds.
 pub(crate) fn limit(given: Option<usize>, default: usize, max: usize) -> Answered<usize> {
-    let limit = given.unwrap_or(default);
-    if (1..=max).contains(&limit) {
-        return Ok(limit);
+    number("limit", given, (default, max))
+}
+
+/// A number of a parameter, from one to the most.
+pub(crate) fn number(name: &str, given: Option<usize>, (default, max): (usize, usize)) -> Answered<usize> {
+    let number = given.unwrap_or(default);
+    if (1..=max).contains(&number) {
+        return Ok(number);
     }
-    Err(Problem::request(format!("'limit' is {limit}, and 1 to {max} are possible")))
+    Err(Problem::request(format!("'{name}' is {number}, and 1 to {max} are possible")))
 }
 
 #[cfg(test)]
@@ -208,6 +220,8 @@ mod tests {
         assert_eq!(key("src_addr").expect("a key"), AggregateKey::Column(Column::SrcAddr));
         assert!(matches!(key("dstip4/24").expect("a key"), AggregateKey::Prefix { length: 24, .. }));
         assert!(key("colour").is_err() && keys("").is_err());
+        assert!(key("elements").is_err() && single_column("elements").is_err());
+        assert!(ranking("elements", MeasureParam::Bytes, 3).is_err());
         assert!(single_column("ip").is_err() && single_column("srcip").is_ok());
     }
 }

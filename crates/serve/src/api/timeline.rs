@@ -12,7 +12,7 @@ use weir_query::Select;
 use weir_sql::TimeLine;
 
 use super::extract::Params;
-use super::parameters::{MeasureParam, WhichFlows, limit, ranking, single_column};
+use super::parameters::{MeasureParam, WhichFlows, number, ranking, single_column};
 use crate::access::Asker;
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
@@ -91,8 +91,8 @@ pub(crate) async fn timeline(
     Params(params): Params<TimelineParams>,
 ) -> Answered<Response> {
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
-    let top = limit(params.top, SERIES.0, SERIES.1)?;
-    let points = limit(params.points, POINTS.0, POINTS.1)?;
+    let top = number("top", params.top, SERIES)?;
+    let points = number("points", params.points, POINTS)?;
     let (measure, window) = (params.measure, which.window);
     let by = params.by.filter(|by| !by.trim().is_empty()).map(|by| by.trim().to_owned());
     let column = by.as_deref().map(single_column).transpose()?;
@@ -117,6 +117,17 @@ pub(crate) async fn timeline(
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
 }
 
+/// What is known of the rate of a step: nothing before the half of it is over, and then that of the part that is. Otherwise
+/// every line that reaches to now would end with a fall.
+fn known_rate(rate: f64, begin_ms: i64, step_ms: i64, now_ms: i64) -> Option<f64> {
+    let over_ms = now_ms - begin_ms;
+    match over_ms {
+        _ if over_ms >= step_ms => Some(rate),
+        _ if over_ms * 2 >= step_ms && over_ms > 0 => Some(rate * step_ms as f64 / over_ms as f64),
+        _ => None,
+    }
+}
+
 /// The body of a chart. A step that has not begun is not zero: nothing is known of it.
 fn body(chart: &RateChart, completeness: &CompletenessBody, position: u64) -> Answered<CachedAnswer> {
     let now = now_ms();
@@ -126,7 +137,11 @@ fn body(chart: &RateChart, completeness: &CompletenessBody, position: u64) -> An
         .iter()
         .map(|series| SeriesBody {
             name: series.label.clone(),
-            values: times.iter().zip(&series.rates).map(|(time, rate)| (*time < now).then_some(*rate)).collect(),
+            values: times
+                .iter()
+                .zip(&series.rates)
+                .map(|(time, rate)| known_rate(*rate, *time, chart.step_ms, now))
+                .collect(),
         })
         .collect();
     Ok(CachedAnswer::open_json(format!(
@@ -148,12 +163,21 @@ mod tests {
     #[test]
     fn a_step_that_has_not_begun_is_not_zero() {
         let series = vec![Series { label: "all".to_owned(), rates: vec![8.0, 0.0, 0.0] }];
-        let from_ms = now_ms() - 90_000;
+        let from_ms = now_ms() - 95_000;
         let (title, zone) = (String::new(), TimeZone::UTC);
         let chart = RateChart { title, measure: Measure::Bits, zone, from_ms, step_ms: 60_000, series };
         let answer = body(&chart, &CompletenessBody::of_statement(), 7).expect("a body");
         let read: TimelineAnswer = serde_json::from_slice(&answer.octets(1.0, false)).expect("a time line");
         assert_eq!(read.series[0].values, [Some(8.0), Some(0.0), None]);
         assert_eq!((read.times[1] - read.times[0], read.unit.as_str()), (60_000, "bit/s"));
+    }
+
+    #[test]
+    fn a_step_that_is_not_over_has_the_rate_of_its_part() {
+        // 10 a second: of 60 s, 45 s, 30 s and 29 s, spread over the whole step
+        let rates = [(60_000, 10.0), (45_000, 7.5), (30_000, 5.0), (29_000, 10.0 * 29.0 / 60.0)];
+        let known = rates.map(|(over_ms, rate)| known_rate(rate, 1_000, 60_000, 1_000 + over_ms));
+        assert_eq!(known, [Some(10.0), Some(10.0), Some(10.0), None]);
+        assert_eq!(known_rate(0.0, 1_000, 60_000, 1_000), None);
     }
 }

@@ -202,6 +202,10 @@ impl TimeValue {
 pub(crate) struct BacktestAnswer {
     /// Windows that were asked.
     windows: u64,
+    /// Those whose answer failed.
+    windows_failed: u64,
+    /// Why the first of them did.
+    failure: Option<String>,
     /// Flows that were read.
     rows: u64,
     /// Reports that repeated a key too soon.
@@ -268,6 +272,8 @@ pub(crate) async fn backtest(
         let reports = outcome.firings.iter().flat_map(|firing| &firing.reports);
         json(&BacktestAnswer {
             windows: outcome.windows,
+            windows_failed: outcome.windows_failed,
+            failure: outcome.failure.clone(),
             rows: outcome.rows,
             suppressed: outcome.suppressed,
             rows_shed: outcome.rows_shed,

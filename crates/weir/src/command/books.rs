@@ -51,7 +51,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if is_for_people {
         println!("{}\n", verdict::sentence(&sums, &args.times.zone()));
     }
-    let table = if is_for_people && !args.all { verdict::table(&sums) } else { every_counter(&sums, &totals) };
+    let table = match (is_for_people, args.all) {
+        (true, false) => verdict::table(&sums),
+        (true, true) => counters_of_any(&sums, &totals),
+        // programs find the same columns each time
+        (false, _) => sums.table(Counter::ALL),
+    };
     let schema = table.schema();
     let options = OutputOptions { scaled: false, zone: args.times.zone(), ..OutputOptions::default() };
     let table = iter::once(Ok::<_, Infallible>(table));
@@ -69,7 +74,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// A row for each exporter. A counter that is zero for every exporter is left out; datagrams and stored records never are.
-fn every_counter(sums: &BooksSums, totals: &Counts) -> RecordBatch {
+/// The counters that are not zero.
+fn counters_of_any(sums: &BooksSums, totals: &Counts) -> RecordBatch {
     let is_shown = |counter: &Counter| {
         totals[*counter as usize] > 0 || matches!(counter, Counter::Datagrams | Counter::RecordsStored)
     };

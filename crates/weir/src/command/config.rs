@@ -67,6 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Check { config } => {
             checked(config)?;
+            super::serve::check(config)?;
             println!("the configuration is right");
         }
         Command::Show { config } => {

@@ -69,7 +69,8 @@ pub(crate) fn cluster(text: &str) -> Result<CassandraOptions, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
-    let forwarding = start(&args.archive.archive, &args.to, &args.name)?;
+    let forward = ForwardOptions { name: args.name.clone(), ..ForwardOptions::default() };
+    let forwarding = start(&args.archive.archive, &args.to, forward)?;
     let begun = forwarding.begun();
     let every = (!args.report_interval.is_zero()).then(|| args.report_interval.duration());
     let mut reported = Instant::now();
@@ -87,10 +88,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn start(archive: &Path, options: &CassandraOptions, name: &str) -> anyhow::Result<ForwardThread> {
+fn start(archive: &Path, options: &CassandraOptions, forward: ForwardOptions) -> anyhow::Result<ForwardThread> {
     let store = CassandraStore::new(options.clone())?;
-    let options = ForwardOptions { name: name.to_owned(), ..ForwardOptions::default() };
-    Ok(ForwardThread::start(archive, options, store)?)
+    Ok(ForwardThread::start(archive, forward, store)?)
 }
 
 /// What was forwarded since it began, and what was not.
@@ -113,6 +113,9 @@ pub(crate) fn summary(counts: &ForwardCounts, begun: &ForwardCounts) -> String {
     text
 }
 
+/// How long forwarding beside a chain waits after a refusal: what a cluster refuses waits in the archive, and the chain goes on.
+const REFUSED_PAUSE: Duration = Duration::from_mins(1);
+
 /// Forwarding beside a chain that writes the archive.
 #[derive(Default)]
 pub(crate) struct ForwardBeside {
@@ -123,7 +126,12 @@ impl ForwardBeside {
     /// Begins, once the archive is open. Flows are kept whatever becomes of it.
     pub(crate) fn begin(&self, archive: &Path, options: Option<&CassandraOptions>) {
         let Some(options) = options else { return };
-        match start(archive, options, "cassandra") {
+        let forward = ForwardOptions {
+            name: "cassandra".to_owned(),
+            retry_refused_after: Some(REFUSED_PAUSE),
+            ..ForwardOptions::default()
+        };
+        match start(archive, options, forward) {
             Ok(started) => *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),
             Err(error) => eprintln!("error: flows are not stored in Cassandra: {error:#}"),
         }
@@ -153,7 +161,12 @@ impl ForwardBeside {
     /// What was counted, for the log.
     pub(crate) fn counts(&self) -> Option<String> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.as_ref().map(|running| summary(&running.counts(), &running.begun()))
+        running.as_ref().map(|running| {
+            let counts = summary(&running.counts(), &running.begun());
+            // by itself it ends after an error only
+            let ended = if running.has_ended() { "; it has ended, and flows wait in the archive" } else { "" };
+            format!("{counts}{ended}")
+        })
     }
 }
 

@@ -32,8 +32,8 @@ const GIVE_UP_SECS: u64 = 60;
 
 const EXAMPLES: &str = "\
 Examples:
-  A capture of NetFlow on any port:
-    weir import --archive flows router.pcap --port 9995
+  A capture of NetFlow on this port:
+    weir import --archive flows router.pcap --port 2055
   All nfcapd files of a day:
     weir import --archive flows nfcapd/2026/11/21
   The files of a running nfcapd, as it completes them:
@@ -165,8 +165,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Counters of what could not be read.
-const DAMAGE: [&str; 5] =
-    ["records_damaged", "blocks_damaged", "messages_damaged", "datagrams_undecodable", "sets_undecodable"];
+const DAMAGE: [&str; 7] = [
+    "records_damaged",
+    "blocks_damaged",
+    "messages_damaged",
+    "datagrams_undecodable",
+    "datagrams_skipped",
+    "sets_undecodable",
+    "sets_waiting_in",
+];
 
 impl Args {
     /// Reads files of one kind; true when one of them could not be read, or nothing of all.
@@ -189,6 +196,12 @@ impl Args {
         }
         print_books(&progress, part.source);
         print_archived(&progress);
+        if counter("times_replaced") > 0 {
+            eprintln!(
+                "warning: {} times of reception cannot be, or are of more than 1000 days in one file: now is taken for them",
+                counter("times_replaced")
+            );
+        }
         if counter("datagrams_skipped") > 0 {
             eprintln!(
                 "{} UDP datagrams skipped because they are not NetFlow or IPFIX (--port takes all of a port)",

@@ -9,6 +9,7 @@ use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
@@ -105,14 +106,7 @@ impl StepArgs {
     fn selected(&self, store: &SeriesStore) -> anyhow::Result<(Resolution, i64, i64)> {
         let (from, until) = self.range()?;
         let resolution = match self.step {
-            Some(step) => store
-                .resolutions()
-                .iter()
-                .copied()
-                .find(|one| u64::from(one.step_secs) == step.duration().as_secs())
-                .with_context(|| {
-                    format!("there are no steps of {step}\nhint: there are steps of {}", steps_text(store))
-                })?,
+            Some(step) => resolution_of(store, step)?,
             None => finest_with(store, from)?,
         };
         let (first, last) = store.extent(resolution)?.unwrap_or((0, 0));
@@ -120,18 +114,25 @@ impl StepArgs {
     }
 }
 
-/// The finest resolution that still has steps of this time; the finest of all when the time is open.
+/// The resolution that has steps of this length.
+fn resolution_of(store: &SeriesStore, step: TimeSpan) -> anyhow::Result<Resolution> {
+    let known = store.resolutions().iter().find(|one| Duration::from_secs(u64::from(one.step_secs)) == step.duration());
+    known
+        .copied()
+        .with_context(|| format!("there are no steps of {step}\nhint: there are steps of {}", steps_text(store)))
+}
+
+/// The finest resolution that still has steps of this time, or everything that there ever was after it.
 fn finest_with(store: &SeriesStore, from: i64) -> anyhow::Result<Resolution> {
+    let mut begins = Vec::new();
     for &resolution in store.resolutions() {
-        if store.extent(resolution)?.is_some_and(|(first, _)| first <= from) {
-            return Ok(resolution);
-        }
+        begins.extend(store.extent(resolution)?.map(|(first, _)| (resolution, first)));
     }
-    let has_steps = |resolution: &&Resolution| store.extent(**resolution).is_ok_and(|extent| extent.is_some());
-    let known = store.resolutions().iter().filter(has_steps);
-    // nothing reaches back so far: what reaches furthest
-    let furthest = known.min_by_key(|resolution| store.extent(**resolution).ok().flatten().map(|(first, _)| first));
-    Ok(furthest.copied().unwrap_or(store.resolutions()[0]))
+    // a coarse step begins before what it is made of, by less than its length
+    let reaches_back =
+        |first: i64| begins.iter().all(|(other, begin)| first < begin.saturating_add(i64::from(other.step_secs)));
+    let found = begins.iter().find(|(_, first)| *first <= from || reaches_back(*first));
+    Ok(found.map_or(store.resolutions()[0], |(resolution, _)| *resolution))
 }
 
 fn steps_text(store: &SeriesStore) -> String {

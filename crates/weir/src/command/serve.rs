@@ -6,7 +6,7 @@ pub(super) mod settings;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +54,7 @@ Examples:
 /// this machine only, unless the configuration has users. SIGINT and SIGTERM end it in order: what the kernel still holds is
 /// read, everything is written, synced and sealed. SIGHUP has users, roles, certificates and files about addresses read again.
 /// Options here win over the file.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The configuration
@@ -111,6 +111,11 @@ pub(crate) struct Args {
     scram_password: bool,
 }
 
+/// Finds out whether a service could begin with a configuration.
+pub(super) fn check(config: &Path) -> anyhow::Result<()> {
+    Settings::of(&Args { config: Some(config.to_owned()), ..Args::default() })?.check()
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.hash_password {
         return print_hash();
@@ -120,6 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let settings = Settings::of(args)?;
     if args.check {
+        settings.check()?;
         println!("the configuration is right");
         return Ok(ExitCode::SUCCESS);
     }

@@ -60,7 +60,7 @@ fn what_is_kept_is_listed_and_fetched() {
     let list = done(folder.path(), &["series", "ls", "-R", "flows", "-o", "csv"]);
     let largest = "\"the largest of each step, and other\"";
     let wanted = format!(
-        "by,keys,metrics,kept\ntotal,1,flows packets bytes,all\nsrc_addr,2,flows packets bytes peers,{largest}\n\
+        "by,keys,metrics,kept\ntotal,1,flows packets bytes,all\nsrc_addr,3,flows packets bytes peers,{largest}\n\
          protocol,2,flows packets bytes,all\n"
     );
     assert_eq!(list, wanted);
@@ -76,6 +76,30 @@ fn what_is_kept_is_listed_and_fetched() {
     assert_eq!(bytes("1s"), [(100, 1), (400, 1), (800, 1)]);
     // the minute of the last flow is not over
     assert_eq!(bytes("1m"), [(500, 1)]);
+    let inexact = failed(folder.path(), &[&fetch[..], &["1500ms"]].concat());
+    assert!(inexact.starts_with("error: there are no steps of 1s500ms\nhint: "), "{inexact}");
+}
+
+/// Coarse steps begin before the first flow, and lack what came last: they are taken only where finer ones are gone.
+#[test]
+fn the_finest_steps_are_taken_that_have_everything() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let bytes = |times: &[&str]| -> u64 {
+        let fetch = ["series", "fetch", "-R", "flows", "--by", "total", "-o", "ndjson"];
+        let text = done(folder.path(), &[&fetch[..], times].concat());
+        let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        rows.map(|row| row["bytes"].as_u64().expect("bytes")).sum()
+    };
+    for times in
+        [&[][..], &["--from", "2023-12-31"], &["--from", "2024-01-01T09:30:00"], &["--from", "2024-01-01T10:00"]]
+    {
+        assert_eq!(bytes(times), 1_500, "{times:?}");
+    }
+    assert_eq!(bytes(&["--from", "2024-01-01T10:00:01"]), 1_200);
+    // nothing finer reaches back: the second is kept for an hour and looked at by block
+    fs::remove_dir_all(folder.path().join("flows/statistics/1s")).expect("removed");
+    assert_eq!(bytes(&["--from", "2023-12-31"]), 700);
 }
 
 #[test]
@@ -161,6 +185,8 @@ fn statistics_go_to_a_receiver_and_mistakes_have_hints() {
     assert_eq!(step, "error: there are no steps of 2s\nhint: there are steps of 1s, 60s, 300s, 3600s\n");
     let label = refused(&["http://127.0.0.1:1", "--label", "by=x"]);
     assert!(label.starts_with("error: 'by=x' is no label"), "{label}");
+    let unread = refused(&["cassandra://127.0.0.1:1/weir", "--label", "a=b"]);
+    assert!(unread.starts_with("error: --label is of remote write, and "), "{unread}");
 
     let Some(program) = weir_testkit::program("victoria-metrics") else { return };
     let port = weir_testkit::ports::free_port();

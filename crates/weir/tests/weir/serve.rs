@@ -548,4 +548,21 @@ fn what_cannot_be_served_is_said_before_anything_is_written() {
     );
     std::fs::write(&config, "[collect]\nlisten = '127.0.0.1:0'\n[http]\nlisten = '127.0.0.1:0'\n").expect("written");
     assert!(weir().arg("serve").arg(&config).arg("--check").output().expect("it runs").status.success());
+    // what is right as a text, and cannot begin
+    let cannot_begin = [
+        ("[http]\nlisten = '0.0.0.0:0'\n", "there are no users"),
+        ("[http]\ntls_cert = 'none.pem'\ntls_key = 'none.pem'\n", "none.pem"),
+        ("[http]\nproxies = ['garbage']\n", "'garbage' is not an address of a proxy"),
+        ("[collect]\nlisten = ['udp://nonsense']\n", "nonsense"),
+        ("[collect]\n[statistics]\nby = ['foo']\n", "'foo' is no column to count by"),
+        ("[collect]\nfilter = 'src prot 80'\n", "prot"),
+        ("[enrichment]\ngeo_mmdb = 'none.mmdb'\n", "none.mmdb"),
+    ];
+    for (text, said) in cannot_begin {
+        std::fs::write(&config, text).expect("written");
+        for command in [["serve", "--check"], ["config", "check"]] {
+            let wrong = error(weir().args(command).arg(&config));
+            assert!(wrong.contains(said), "{text}: {wrong}");
+        }
+    }
 }

@@ -18,6 +18,7 @@ use weir_query::{Archive, QueryOptions, TimeWindow};
 
 use super::file_list::add_files;
 use super::imported_files::ImportedFiles;
+use crate::command::read_before::ReadBefore;
 use crate::running::Signals;
 
 /// From one look at the directory to the next.
@@ -63,8 +64,18 @@ pub(super) fn run(
                 break;
             }
             let of_files = sized(files);
-            imported.begin(files, rows_of(archive))?;
-            let counts = import(files)?;
+            let mut unread = files.to_vec();
+            // those that weir import has read
+            let before = ReadBefore::leave_out(archive, &mut unread, false)?;
+            let mut counts = ImportCounts::default();
+            if !unread.is_empty() {
+                imported.begin(&unread, rows_of(archive))?;
+                counts = import(&unread)?;
+            }
+            if counts.failed == 0 && counts.damaged == 0 {
+                // first: a process that is killed in between finds the files begun, and here that it has them
+                before.note()?;
+            }
             imported.done(&of_files)?;
             let last = files.last().map_or("", |path| name(path));
             info!("imported {} flows of {} files, up to {last}", counts.flows, files.len());

@@ -140,9 +140,38 @@ fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// The name of a file without letters that a shell or rrdtool reads otherwise.
+/// The name of a file, another one for each key, without letters that a shell or rrdtool reads otherwise: `-` for a blank, `,` for a
+/// colon, `+` for a slash, and `%` with its octets for every other one.
 fn file_name(by: &str, key: &str) -> String {
-    let clean =
-        |letter: char| if letter.is_ascii_alphanumeric() || letter == '.' || letter == '_' { letter } else { '-' };
-    format!("{}.rrd", format!("{by}_{key}").chars().map(clean).collect::<String>())
+    let mut name = format!("{by}_");
+    for letter in key.chars() {
+        match letter {
+            ' ' => name.push('-'),
+            ':' | '/' => name.push(if letter == ':' { ',' } else { '+' }),
+            letter if letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_') => name.push(letter),
+            letter => letter.encode_utf8(&mut [0; 4]).bytes().for_each(|octet| {
+                // writing to a string cannot fail
+                let _ = write!(name, "%{octet:02x}");
+            }),
+        }
+    }
+    name.push_str(".rrd");
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn each_key_has_a_file_of_its_own() {
+        let keys = ["a b", "a/b", "a:b", "a-b", "a%2db", "a\nb", "ä", "-", "2001:db8::1", "10.0.0.0/8", "a,b", "a+b"];
+        let mut names: Vec<_> = keys.iter().map(|key| file_name("host", key)).collect();
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-,+%".contains(letter);
+        assert!(names.iter().all(|name| name.chars().all(is_plain)), "{names:?}");
+        assert_eq!(names[8..10], ["host_2001,db8,,1.rrd", "host_10.0.0.0+8.rrd"]);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), keys.len());
+    }
 }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use weir_chain::TimeSpan;
 use weir_forward::{
     StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStore,
 };
 use weir_series::SeriesStore;
 
-use super::{StoreArgs, family, steps_text};
+use super::{StoreArgs, family, resolution_of};
 use crate::running::Signals;
 
 /// Examples at the end of the long help.
@@ -111,10 +111,7 @@ fn step_secs(args: &ForwardArgs, series: &SeriesStore) -> anyhow::Result<u32> {
         let minute = resolutions.iter().find(|resolution| resolution.step_secs == 60);
         return Ok(minute.unwrap_or(&resolutions[0]).step_secs);
     };
-    let known = resolutions.iter().find(|one| u64::from(one.step_secs) == step.duration().as_secs());
-    let known = known
-        .with_context(|| format!("there are no steps of {step}\nhint: there are steps of {}", steps_text(series)))?;
-    Ok(known.step_secs)
+    Ok(resolution_of(series, step)?.step_secs)
 }
 
 /// Where the address leads, and what it is called.
@@ -125,6 +122,17 @@ fn store(args: &ForwardArgs) -> anyhow::Result<(&'static str, Box<dyn Statistics
         #[cfg(feature = "cassandra")]
         Some("cassandra") => {
             let options = crate::command::forward::cluster(&args.to).map_err(anyhow::Error::msg)?;
+            let unread = [
+                ("--label", !args.labels.is_empty()),
+                ("--token-file", args.token_file.is_some()),
+                ("--tls-ca", args.tls_ca.is_some()),
+            ];
+            if let Some((option, _)) = unread.iter().find(|(_, is_given)| *is_given) {
+                bail!(
+                    "{option} is of remote write, and '{}' is a cluster\nhint: its options follow a question mark, such as ?tls_ca=ca.pem",
+                    args.to.escape_debug()
+                );
+            }
             Ok(("cassandra", Box::new(weir_cassandra::CassandraStatistics::new(options)?)))
         }
         _ => bail!(

@@ -17,14 +17,14 @@ use weir_chain::options::OptionSpec;
 use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
 use weir_serve::{
-    AuditOptions, ConfigFile, FlightOptions, HttpOptions, PostgresOptions, QuestionOptions, Reloaded, Reloader,
+    AuditOptions, ConfigFile, FlightOptions, HttpOptions, PostgresOptions, QuestionOptions, Reloaded, Reloader, Server,
     ServiceOptions, granting,
 };
 use weir_sql::EnrichmentFiles;
 
 use super::Args;
 use crate::command::collect::collecting;
-use crate::command::series;
+use crate::command::{series, show_or_build};
 
 /// The sections of a configuration.
 pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
@@ -45,7 +45,10 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
 ];
 
 /// Sections that are read again while the service runs.
-const READ_AGAIN: &[&str] = &["enrichment", "access", "roles", "users"];
+const READ_AGAIN: &[&str] = &["access", "roles", "users"];
+/// The section whose files are read again, and whose names of files are those of questions then; what is kept with flows goes on to be
+/// that of the files that collecting began with.
+const ENRICHMENT: &str = "enrichment";
 
 options! {
     /// The section `archive`.
@@ -80,7 +83,10 @@ options! {
 
 options! {
     /// The section `enrichment`, which has files of the transform `enrich`.
-    struct EnrichmentSection {}
+    struct EnrichmentSection {
+        /// Ask for the names of hosts, and keep them with the flows.
+        reverse_dns: bool = false,
+    }
     includes {
         /// What is known of addresses.
         addresses: AddressFileOptions,
@@ -170,17 +176,21 @@ fn reloaded(file: &ConfigFile) -> Result<Reloaded, OptionError> {
 }
 
 /// Reads a file again, and finds out what of it takes a restart.
-fn read_again(path: &Path, begun_with: &ConfigFile) -> Result<Reloaded, OptionError> {
+fn read_again(path: &Path, begun_with: &ConfigFile, is_collecting: bool) -> Result<Reloaded, OptionError> {
     let in_file =
         |error: OptionError| OptionError { message: format!("{}: {}", path.display(), error.message), ..error };
     let file = check(path).map_err(in_file)?;
     let restart_needed = file.changed_sections(begun_with);
-    let restart_needed = restart_needed.into_iter().filter(|name| !READ_AGAIN.contains(&name.as_str())).collect();
+    let is_collecting_with = |name: &str| name == ENRICHMENT && is_collecting;
+    let restart_needed = restart_needed
+        .into_iter()
+        .filter(|name| is_collecting_with(name) || name != ENRICHMENT && !READ_AGAIN.contains(&name.as_str()))
+        .collect();
     Ok(Reloaded { restart_needed, ..reloaded(&file).map_err(in_file)? })
 }
 
 /// What the service is, and what it collects.
-pub(super) struct Settings {
+pub(in crate::command) struct Settings {
     pub(super) service: ServiceOptions,
     pub(super) demo_rate: Option<u32>,
     /// The collector, once it runs: it reads its files again when the service does.
@@ -193,7 +203,7 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Reads the file, and applies the command line.
-    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
+    pub(in crate::command) fn of(args: &Args) -> anyhow::Result<Self> {
         let file = match &args.config {
             Some(path) => read(path)?,
             None => ConfigFile::default(),
@@ -217,10 +227,11 @@ impl Settings {
         let audit = section::<AuditOptions>(&file, "audit", &named)?.unwrap_or_default();
         let questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
+        let is_collecting = collect.is_some();
         let reloader = args.config.clone().map(|path| {
             let told = Arc::clone(&collector);
             let tell = move || told.get().into_iter().for_each(ReloadSignal::ask);
-            Reloader::new(move || read_again(&path, &file), tell)
+            Reloader::new(move || read_again(&path, &file, is_collecting), tell)
         });
         let service = ServiceOptions {
             archive: folder,
@@ -247,6 +258,14 @@ impl Settings {
         })
     }
 
+    /// Finds out whether the service could begin: what is wrong beyond the options themselves, such as files that are not there.
+    pub(in crate::command) fn check(&self) -> anyhow::Result<()> {
+        if let Some(chain) = self.chain() {
+            show_or_build(chain, false)?;
+        }
+        Ok(Server::check(&self.service)?)
+    }
+
     /// The chain that collects; `None` when nothing is collected.
     pub(super) fn chain(&self) -> Option<ChainBuilder> {
         let CollectSection { listening, connections, tls, relaying, limits } = self.collect.clone()?;
@@ -262,8 +281,8 @@ impl Settings {
             statistics: section.folder.clone().unwrap_or_else(|| folder.join(series::FOLDER)),
             series: section.series.clone(),
         });
-        let EnrichmentSection { addresses, exporters } = self.enrichment.clone();
-        let enrichment = EnrichOptions { addresses, exporters, ..EnrichOptions::default() };
+        let EnrichmentSection { reverse_dns, addresses, exporters } = self.enrichment.clone();
+        let enrichment = EnrichOptions { reverse_dns, addresses, exporters, ..EnrichOptions::default() };
         Some(collecting(source, enrichment, sink, statistics))
     }
 }

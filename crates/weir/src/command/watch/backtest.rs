@@ -128,6 +128,9 @@ fn summary(name: &str, outcome: &Outcome, zone: &TimeZone, out: &mut impl Write)
         let quiet = days.values().filter(|count| **count == 0).count();
         writeln!(out, "days: {}, without a report: {quiet}, the most: {most} on {worst}", days.len())?;
     }
+    if let Some(failure) = &outcome.failure {
+        writeln!(out, "windows without an answer: {}, the first because {failure}", outcome.windows_failed)?;
+    }
     if outcome.rows_shed > 0 {
         writeln!(out, "{} flows were left out: a window has more than rows_max", outcome.rows_shed)?;
     }

@@ -114,6 +114,7 @@ pub(super) fn summary(outcome: &Outcome, zone: &TimeZone) -> Value {
         "first_window_end": first.map(time_text),
         "last_window_end": last.map(time_text),
         "windows": outcome.windows,
+        "windows_failed": outcome.windows_failed,
         "flows": outcome.rows,
         "rows_shed": outcome.rows_shed,
         "reports": outcome.reports(),
