@@ -113,6 +113,8 @@ pub struct Forwarder<S> {
     kept_at: Instant,
     rows_in_flight: u64,
     pause: Pause,
+    /// What the store refused last, since it took anything.
+    refused: Option<StoreError>,
     /// Flows may have been lost whose number is not known yet.
     has_gap: bool,
     counters: ForwardCounters,
@@ -166,6 +168,7 @@ impl<S: ForwardStore> Forwarder<S> {
             kept_at: Instant::now(),
             rows_in_flight: 0,
             pause: Pause::default(),
+            refused: None,
             has_gap: false,
             counters,
         };
@@ -214,7 +217,11 @@ impl<S: ForwardStore> Forwarder<S> {
         }
         self.account_for_gap();
         self.keep();
-        Ok(self.counters.read())
+        match self.refused {
+            // what waits, waits for somebody to do something about it
+            Some(refused) if !self.pending.is_empty() => Err(ForwardError::Store(refused)),
+            _ => Ok(self.counters.read()),
+        }
     }
 
     /// Reads what comes next in the archive and hands it to the store, if there is room; whether there was something.
@@ -308,6 +315,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 Ok(rows) => {
                     self.rows_in_flight -= delivery.flows.rows() as u64;
                     self.pause.succeeded();
+                    self.refused = None;
                     let counts = ForwardCounts {
                         rows_forwarded: rows.stored,
                         rows_refused: rows.refused,
@@ -323,6 +331,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 Err(error) => {
                     self.state.counts.failures += 1;
                     self.pause.failed(&error, &self.options);
+                    self.refused = Some(error).filter(|error| matches!(error, StoreError::Refused(_)));
                     self.pending.insert(position, Pending::Failed(delivery));
                 }
             }

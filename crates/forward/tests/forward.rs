@@ -258,4 +258,12 @@ fn a_refusal_ends_forwarding_unless_it_is_to_go_on() {
     let counts = forwarder.run(|| false, || true, Duration::from_mins(1)).expect("forwarded");
     assert_eq!((counts.rows_forwarded, counts.failures, counts.deliveries_waiting), (5 * ROWS, 7, 0));
     assert!(table.numbers().into_iter().eq(0..5 * ROWS));
+    // one that is stopped while it is refused says so
+    append(&mut writer, 5..6);
+    let goes_on = ForwardOptions { retry_refused_after: Some(Duration::from_mins(1)), ..options() };
+    let began = std::time::Instant::now();
+    let forwarder = Forwarder::open(dir.path(), goes_on, refusing(), ForwardCounters::default()).expect("a forwarder");
+    let is_stopping = || began.elapsed() > Duration::from_millis(300);
+    let stopped = forwarder.run(is_stopping, || false, Duration::from_millis(10)).expect_err("it was refused");
+    assert!(matches!(stopped, ForwardError::Store(StoreError::Refused(_))), "{stopped}");
 }

@@ -60,6 +60,9 @@ impl Outcome {
     }
 }
 
+/// Windows one after the other without an answer at which a backtest ends: they may take the longest time each.
+const FAILED_MAX: u32 = 20;
+
 /// A watch asked about the past of an archive.
 pub struct Backtest {
     watch: Watch,
@@ -128,7 +131,7 @@ impl Backtest {
         {
             outcome.rows += rows;
             let at_ms = pieces.at_ms();
-            self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, &mut window);
+            self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, (&mut window, &is_stopped))?;
         }
         let counts = panes.counts();
         outcome.rows_shed = counts.rows_shed + counts.rows_without_session + counts.rows_failed;
@@ -145,11 +148,11 @@ impl Backtest {
         through_ms: i64,
         repeats: &mut RepeatFilter,
         outcome: &mut Outcome,
-        window: &mut impl FnMut(&ClosedWindow, &[RecordBatch]),
-    ) {
-        let mut closed = Vec::new();
+        (window, is_stopped): (&mut impl FnMut(&ClosedWindow, &[RecordBatch]), &impl Fn() -> bool),
+    ) -> Result<(), WatchError> {
+        let (mut closed, mut failed_since) = (Vec::new(), 0);
         // one after the other: windows that overlap share their rows, but a list of them is long
-        while let Some(end_ms) = panes.next_end_through(through_ms) {
+        while let Some(end_ms) = panes.next_end_through(through_ms).filter(|_| !is_stopped()) {
             panes.close_through(end_ms, &mut closed);
             let Some(closed_window) = closed.pop() else { continue };
             let end_ms = closed_window.end_ms;
@@ -160,12 +163,17 @@ impl Backtest {
                 Ok(answer) => answer,
                 // as in a watch that runs: one window says nothing about the others
                 Err(error) => {
+                    failed_since += 1;
+                    if failed_since >= FAILED_MAX {
+                        return Err(error);
+                    }
                     outcome.windows_failed += 1;
                     outcome.failure.get_or_insert_with(|| with_causes(&error));
                     self.failed.get_or_insert(error);
                     continue;
                 }
             };
+            failed_since = 0;
             window(&closed_window, &answer);
             let Selection { new: reports, suppressed } =
                 repeats.select(reports, self.watch.file.options.reports.reports_max);
@@ -174,5 +182,6 @@ impl Backtest {
                 outcome.firings.push(Firing { reports, window_end_ms: end_ms });
             }
         }
+        Ok(())
     }
 }

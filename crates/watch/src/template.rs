@@ -21,9 +21,14 @@ pub(crate) fn filled(template: &str, value: &dyn Fn(&str) -> Option<String>) -> 
     text
 }
 
-/// The names of a text that stand in braces.
+/// The names of a text that stand in braces. What programs read in braces, such as `{print $1}` and `${HOME}`, is no name.
 pub(crate) fn names(template: &str) -> impl Iterator<Item = &str> {
-    template.split('{').skip(1).filter_map(|after| Some(after.split_once('}')?.0))
+    let is_name = |text: &str| {
+        let is_fit = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+        !text.is_empty() && text.chars().all(is_fit)
+    };
+    let places = template.match_indices('{').filter(|(place, _)| !template[..*place].ends_with('$'));
+    places.filter_map(|(place, _)| Some(template[place + 1..].split_once('}')?.0)).filter(move |name| is_name(name))
 }
 
 fn harmless(value: &str) -> String {
@@ -44,5 +49,7 @@ mod tests {
         };
         assert_eq!(filled("weir query 'host {host}' {x} {", &value), "weir query 'host 198.51.100.7' {x} {");
         assert_eq!(filled("a {text}", &value), "a ___rm_-rf_/");
+        let found: Vec<_> = super::names("{host} | awk '{print $1}' {x_2} ${HOME} ${a} { {").collect();
+        assert_eq!(found, ["host", "x_2"]);
     }
 }

@@ -27,12 +27,13 @@ impl ClockGuard {
         Self { counted: Instant::now(), clock: SystemTime::now(), jumped: None }
     }
 
-    /// Compares the clock at the start with when the newest flows came, which are kept for `age_max`: when all of them are too old by
-    /// it, or of a time to come, it counts as one that has jumped.
-    pub(super) fn compare(&mut self, now_ms: i64, newest_ms: i64, age_max: Duration) {
+    /// Compares the clock at the start with the newest flows, which are kept for `age_max`: when all of them are too old by it, or the
+    /// day on which the last of them came is one to come, it counts as one that has jumped.
+    pub(super) fn compare(&mut self, now_ms: i64, newest_ms: i64, newest_day_ms: i64, age_max: Duration) {
         let age_max_ms = i64::try_from(age_max.as_millis()).unwrap_or(i64::MAX);
         let all_too_old = newest_ms < now_ms.saturating_sub(age_max_ms);
-        let ahead = newest_ms > now_ms.saturating_add(JUMP_MIN.as_millis() as i64);
+        // not by when they end, which exporters say
+        let ahead = newest_day_ms > now_ms.saturating_add(JUMP_MIN.as_millis() as i64);
         if all_too_old || ahead {
             self.jumped = Some(self.counted);
         }
@@ -68,12 +69,14 @@ mod tests {
         let mut guard = ClockGuard::new();
         let (counted, clock) = (guard.counted, guard.clock);
         let hours = |hours| Duration::from_hours(hours);
-        guard.compare(newest_ms + 29 * day, newest_ms, kept);
+        guard.compare(newest_ms + 29 * day, newest_ms, newest_ms, kept);
+        // an exporter whose clock is hours ahead says nothing of ours
+        guard.compare(newest_ms, newest_ms + day / 2, newest_ms, kept);
         assert!(guard.look(counted + hours(1), clock + hours(1)));
-        guard.compare(newest_ms + 3 * 365 * day, newest_ms, kept);
+        guard.compare(newest_ms + 3 * 365 * day, newest_ms, newest_ms, kept);
         assert!(!guard.look(counted + hours(2), clock + hours(2)));
         assert!(guard.look(counted + hours(26), clock + hours(26)), "it has kept still");
-        guard.compare(newest_ms - day, newest_ms, kept);
+        guard.compare(newest_ms - day, newest_ms, newest_ms, kept);
         assert!(!guard.look(counted + hours(27), clock + hours(27)), "flows of tomorrow");
     }
 

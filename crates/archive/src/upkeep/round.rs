@@ -8,10 +8,11 @@ use weir_flow::Table;
 use super::Upkeep;
 use super::clock::ClockGuard;
 use super::now_ms;
+use crate::civil::MS_PER_DAY;
 use crate::compaction::Compaction;
 use crate::manifest::Manifest;
 use crate::shared::{Ending, Progress, Shared};
-use crate::{ArchiveError, Segment, WhenFull, expiry, space};
+use crate::{ArchiveError, WhenFull, expiry, space};
 
 /// What maintenance remembers from one round to the next.
 struct Maintenance {
@@ -129,9 +130,11 @@ fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -
 
 /// Compares the clock with the flows that there are.
 fn compare(clock: &mut ClockGuard, upkeep: &Upkeep, age_max: Option<Duration>) {
-    let flows = upkeep.state().oldest_first().into_iter().filter(|segment| segment.table == Table::Flows);
-    if let Some((newest_ms, age_max)) = flows.map(Segment::newest_ms).max().zip(age_max) {
-        clock.compare(now_ms(), newest_ms, age_max);
+    let segments = upkeep.state().oldest_first();
+    let flows = || segments.iter().filter(|segment| segment.table == Table::Flows);
+    let newest = flows().map(|segment| segment.newest_ms()).max().zip(flows().map(|segment| segment.day).max());
+    if let Some(((newest_ms, newest_day), age_max)) = newest.zip(age_max) {
+        clock.compare(now_ms(), newest_ms, newest_day.saturating_mul(MS_PER_DAY), age_max);
     }
 }
 

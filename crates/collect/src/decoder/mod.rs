@@ -371,7 +371,8 @@ impl Decoder {
                 let decoded = self.decode_set(index, id, &set.body, &set.clock);
                 self.exporters.settle(index, set.number, decoded.known_records());
             } else {
-                // withdrawn meanwhile
+                // withdrawn meanwhile; it gets another number
+                self.exporters.settle(index, set.number, None);
                 self.exporters.wait(index, id, set);
             }
         }

@@ -148,9 +148,17 @@ impl Steps {
         is_known && included * 10 >= apart * 9 && self.follow[THROUGH] * 10 >= self.seen * 9
     }
 
+    /// Whether most steps say that numbers do not include the records of their message.
+    fn is_not_through(&self) -> bool {
+        let (apart, included) = self.apart;
+        apart >= THROUGH_MIN.0 && included * 2 < apart
+    }
+
     /// The rule to go by, given the one of the standard and the one in force.
     pub(super) fn rule(&self, standard: SequenceUnit, now: SequenceUnit) -> SequenceUnit {
-        if standard == SequenceUnit::Records && self.is_through() {
+        // loss makes steps that follow no rule, and must not change one that is known
+        let stays = now == SequenceUnit::RecordsThrough && !self.is_not_through();
+        if standard == SequenceUnit::Records && (stays || self.is_through()) {
             return SequenceUnit::RecordsThrough;
         }
         if self.seen < STEPS_MIN {

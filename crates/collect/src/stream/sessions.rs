@@ -219,6 +219,8 @@ impl Open {
         let mut open = self.sessions.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = open.by_session.get_mut(&self.session) {
             open.is_heard = true;
+            // it was just about to go
+            open.given_up.store(false, Ordering::Release);
         }
     }
 }

@@ -232,6 +232,10 @@ impl WaitingSets {
         loop {
             // while the disk is behind, what there is memory for stays there
             let goes_to_disk = self.spooled.is_enabled() && self.spooled.has_room();
+            if now_ms == i64::MAX && self.spooled.is_enabled() && !goes_to_disk {
+                // everything is to go there, as it takes it
+                return None;
+            }
             let age_ms_max = if goes_to_disk { self.age_ms_max.min(MEMORY_MS_MAX) } else { self.age_ms_max };
             let before_ms = now_ms.saturating_sub(age_ms_max);
             let ((index, template), set) = self.memory.pop_oldest(before_ms, octets_max)?;

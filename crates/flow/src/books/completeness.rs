@@ -151,7 +151,12 @@ impl Completeness {
         if self.is_complete() {
             return 10_000;
         }
-        let share = u128::from(present) * 10_000 / (u128::from(present) + u128::from(self.missing));
+        let whole = u128::from(present) + u128::from(self.missing);
+        if whole == 0 {
+            // something came, and nothing could be decoded
+            return 0;
+        }
+        let share = u128::from(present) * 10_000 / whole;
         share.min(9_999) as u64
     }
 }
@@ -280,6 +285,13 @@ mod tests {
             (9_999, "complete as far as is known: 3 sets undecodable")
         );
         assert_eq!(BooksSums::default().completeness().share(), 10_000);
+        // nothing else came: no flow is there of none that is known
+        for counter in [Counter::SetsExpired, Counter::DatagramsUndecodable, Counter::SetsWaitingIn] {
+            let mut sums = BooksSums::default();
+            sums.add(&BooksBatch::from_rows(&[row(60_000, Some(1), &[(counter, 1)])]), 60_000, 180_000);
+            assert_eq!((sums.completeness().share(), sums.completeness().is_complete()), (0, false));
+            assert!(sums.completeness().to_string().starts_with("complete as far as is known: 1 "));
+        }
     }
 
     #[test]

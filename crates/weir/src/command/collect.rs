@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let begin = |_: &Running| {
         watching.iter().for_each(WatchThread::begin);
         #[cfg(feature = "cassandra")]
-        forwarding.begin(&args.archive.archive, args.to.as_ref());
+        forwarding.begin(&args.archive.archive, args.to.as_ref(), true);
     };
     let report = |progress: &Progress| {
         log_progress(progress);

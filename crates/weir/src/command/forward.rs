@@ -124,11 +124,12 @@ pub(crate) struct ForwardBeside {
 
 impl ForwardBeside {
     /// Begins, once the archive is open. Flows are kept whatever becomes of it.
-    pub(crate) fn begin(&self, archive: &Path, options: Option<&CassandraOptions>) {
+    /// What is refused is tried again only where flows go on coming.
+    pub(crate) fn begin(&self, archive: &Path, options: Option<&CassandraOptions>, is_live: bool) {
         let Some(options) = options else { return };
         let forward = ForwardOptions {
             name: "cassandra".to_owned(),
-            retry_refused_after: Some(REFUSED_PAUSE),
+            retry_refused_after: is_live.then_some(REFUSED_PAUSE),
             ..ForwardOptions::default()
         };
         match start(archive, options, forward) {

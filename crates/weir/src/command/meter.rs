@@ -131,9 +131,9 @@ impl OutputArgs {
     }
 
     /// Begins to forward the archive that flows are written to.
-    fn begin(&self, forwarding: &super::forward::ForwardBeside) {
+    fn begin(&self, forwarding: &super::forward::ForwardBeside, is_live: bool) {
         if let Some(archive) = &self.archive {
-            forwarding.begin(archive, self.cluster());
+            forwarding.begin(archive, self.cluster(), is_live);
         }
     }
 
@@ -220,7 +220,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let forwarding = super::forward::ForwardBeside::default();
     let begin = |_: &weir_chain::Running| {
         #[cfg(feature = "cassandra")]
-        args.output.begin(&forwarding);
+        args.output.begin(&forwarding, is_live);
     };
     let (progress, ended) = Foreground::new()?.run(chain, every, begin, log_progress)?;
     print_packets(&progress, begun.elapsed());

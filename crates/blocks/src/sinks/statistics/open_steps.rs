@@ -335,11 +335,20 @@ impl FamilyCounts {
             None => rows.push(series, &cell[..metrics]),
         };
         let mut refused = 0;
-        for (rank, (key, text)) in order.iter().zip(&texts).enumerate() {
+        let is_new = |writer: &StatisticsWriter, text: &String| writer.catalogue().id(id, text).is_none();
+        let new = texts.iter().filter(|text| is_new(writer, text)).count();
+        let mut rank = 0;
+        for (key, text) in order.iter().zip(&texts) {
             let sketch = peers.next().map(DistinctSketch::of_hashes);
             let cell = &self.cells[*key as usize];
-            let has_room = has_room(rank, order.len(), writer.catalogue().len(), series_max);
-            if !has_room && writer.catalogue().id(id, text).is_none() {
+            let is_new = is_new(writer, text);
+            let series = writer.catalogue().len();
+            let fits = match family.spec.coverage {
+                weir_series::Coverage::Complete => series < series_max,
+                weir_series::Coverage::Largest => has_room(rank, new, series, series_max),
+            };
+            rank += usize::from(is_new);
+            if is_new && !fits {
                 refused += 1;
                 add_to(&mut other, cell);
             } else {
@@ -355,9 +364,9 @@ impl FamilyCounts {
 
 /// Whether a new key gets a series: any while half of them are free, then only the larger ones of a step. Otherwise keys that
 /// come once would have all of them, and one that is heavy tomorrow none.
-fn has_room(rank: usize, keys: usize, series: usize, series_max: usize) -> bool {
+fn has_room(rank: usize, new: usize, series: usize, series_max: usize) -> bool {
     let free = series_max.saturating_sub(series);
-    free > series_max / 2 || (rank as u128) * (series_max as u128) < (keys as u128) * 2 * (free as u128)
+    free > series_max / 2 || (rank as u128) * (series_max as u128) < (new as u128) * 2 * (free as u128)
 }
 
 /// Adds flows, packets and bytes of a key to those of the others; their peers are not known.
