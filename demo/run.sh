@@ -66,6 +66,18 @@ number() {
   timeout "$step_timeout_secs" "$weir" sql -q -o csv --archive "$archive" "$1" | tail -n 1
 }
 
+# said PROCESS FILE SCRIPT: what sed finds first in the file that a process writes; nothing when it ends before.
+said() {
+  local process=$1 file=$2 script=$3 found=
+  for _ in $(seq 300); do
+    found=$(sed -nE "$script" "$file" | head -n 1)
+    [ -z "$found" ] || break
+    kill -0 "$process" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "$found"
+}
+
 # generate PROTOCOL SOURCE [MORE...]: sends flows and adds the records it says it sent to $sent.
 sent=0
 generate() {
@@ -88,13 +100,7 @@ generate() {
 echo "== collect: a collector on a free UDP port of 127.0.0.1, with an archive in $folder"
 "$weir" collect --listen 127.0.0.1:0 --archive "$archive" >"$folder/collect.out" 2>"$folder/collect.log" </dev/null &
 collector=$!
-port=
-for _ in $(seq 300); do
-  port=$(sed -nE 's/.*listening on [^ ]*:([0-9]+).*/\1/p' "$folder/collect.log" | head -n 1)
-  [ -z "$port" ] || break
-  kill -0 "$collector" 2>/dev/null || break
-  sleep 0.1
-done
+port=$(said "$collector" "$folder/collect.log" 's/.*listening on [^ ]*:([0-9]+).*/\1/p')
 if [ -z "$port" ]; then
   cat "$folder/collect.log" >&2
   fail "the collector did not start" "see its messages above"
@@ -150,13 +156,7 @@ echo "== serve: the service on the same archive, with traffic that is made up"
 say serve --archive "$archive" --demo --statistics --listen 127.0.0.1:0
 "$weir" serve --archive "$archive" --demo --statistics --listen 127.0.0.1:0 >"$folder/serve.out" 2>&1 </dev/null &
 service=$!
-page=
-for _ in $(seq 300); do
-  page=$(sed -nE 's/.*(http:\/\/127\.0\.0\.1:[0-9]+\/).*/\1/p' "$folder/serve.out" | head -n 1)
-  [ -z "$page" ] || break
-  kill -0 "$service" 2>/dev/null || break
-  sleep 0.1
-done
+page=$(said "$service" "$folder/serve.out" 's/.*(http:\/\/127\.0\.0\.1:[0-9]+\/).*/\1/p')
 if [ -z "$page" ]; then
   cat "$folder/serve.out" >&2
   fail "the service did not start" "see its messages above"
