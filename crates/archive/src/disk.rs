@@ -7,6 +7,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use nix::fcntl::posix_fallocate;
+
+#[cfg(test)]
+pub(crate) mod failing;
 #[cfg(test)]
 mod power_loss;
 #[cfg(test)]
@@ -66,6 +70,14 @@ pub(crate) fn write_synced(path: &Path, octets: &[u8]) -> io::Result<()> {
     sync(&file, path)
 }
 
+/// Creates a file that takes room on the disk and has nothing in it.
+pub(crate) fn reserve(path: &Path, octets: u64) -> io::Result<()> {
+    let file = create(path)?;
+    let length = i64::try_from(octets).unwrap_or(i64::MAX);
+    let reserved = posix_fallocate(&file, 0, length).map_err(io::Error::from);
+    noted(reserved, Change::SetLength(path)).or_else(|error| remove(path).and(Err(error)))
+}
+
 pub(crate) fn set_length(file: &File, path: &Path, octets: u64) -> io::Result<()> {
     noted(file.set_len(octets), Change::SetLength(path))
 }
@@ -79,6 +91,8 @@ pub(crate) fn sync(file: &File, path: &Path) -> io::Result<()> {
 /// The same without its times.
 pub(crate) fn sync_data(file: &File, path: &Path) -> io::Result<()> {
     written(path);
+    #[cfg(test)]
+    failing::refuse(path)?;
     noted(file.sync_data(), Change::Sync(path))
 }
 

@@ -27,17 +27,17 @@ impl Durability {
     }
 
     /// Waits until deliveries up to `position` are durable, or the time is over, or the writer has ended; returns the
-    /// durable position then. Fails when the writer can make nothing durable any more.
+    /// durable position then. Fails when the writer ended without having made them durable.
     pub fn wait_for(&self, position: Position, timeout: Duration) -> Result<Position, ArchiveError> {
         let waiting = |progress: &mut crate::shared::Progress| {
             let ended = progress.ending != Ending::Open && progress.durable >= progress.appended;
-            progress.durable < position && progress.sync_failure.is_none() && !ended
+            progress.durable < position && !progress.syncing.is_given_up() && !ended
         };
         let progress = self.0.progress();
         let waited = self.0.durable_moved.wait_timeout_while(progress, timeout, waiting);
         let (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match &progress.sync_failure {
-            Some(failure) if progress.durable < position => Err(failure.to_error()),
+        match &progress.syncing.failure {
+            Some(failure) if failure.is_given_up && progress.durable < position => Err(failure.to_error()),
             _ => Ok(progress.durable),
         }
     }

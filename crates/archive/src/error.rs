@@ -155,8 +155,8 @@ pub enum ArchiveError {
         octets: u64,
     },
     /// A tail could not be synced. What was appended since the last durable position may or may not survive a crash of
-    /// the machine, and asking again would prove nothing, so the writer takes nothing more.
-    #[error("cannot sync tail '{}' to the disk; the archive must be opened again", path.display())]
+    /// the machine, and syncing it again would prove nothing: nothing more is taken until it is written to another file.
+    #[error("cannot sync tail '{}' to the disk", path.display())]
     SyncTail {
         /// The file.
         path: PathBuf,
@@ -420,7 +420,8 @@ impl ArchiveError {
 
     /// Whether the same call may succeed later: a full disk may have space again; anything else would fail again.
     pub fn may_pass(&self) -> bool {
-        matches!(self.io(), Some((Action::AppendTail | Action::CreateTail | Action::MeasureFreeSpace, _)))
+        matches!(self, Self::SyncTail { .. })
+            || matches!(self.io(), Some((Action::AppendTail | Action::CreateTail | Action::MeasureFreeSpace, _)))
     }
 
     /// Whether the disk, or a quota of it, is full.

@@ -79,6 +79,11 @@ impl Layout {
         self.root.join(LOCK)
     }
 
+    /// Room for what the books have to say when the disk is full.
+    pub(crate) fn reserve(&self) -> PathBuf {
+        self.root.join("reserve")
+    }
+
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }

@@ -56,6 +56,7 @@ mod source_files;
 mod space;
 mod statistics;
 mod summaries;
+mod syncing;
 mod tail;
 mod tail_set;
 mod tails;

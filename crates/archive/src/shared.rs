@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::layout::Layout;
@@ -13,6 +12,7 @@ use crate::position::TailNumber;
 use crate::recovery::RecoveredTails;
 use crate::ring::Ring;
 use crate::summaries::keep::WaitingSummary;
+use crate::syncing::Syncing;
 use crate::tail::{FinishedTail, LiveTail};
 use crate::{Action, ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 
@@ -63,23 +63,6 @@ pub(crate) enum Ending {
     Drop,
 }
 
-/// A failed sync.
-#[derive(Debug, Clone)]
-pub(crate) struct SyncFailure {
-    path: PathBuf,
-    source: Arc<io::Error>,
-}
-
-impl SyncFailure {
-    pub(crate) fn new(path: PathBuf, source: io::Error) -> Self {
-        Self { path, source: Arc::new(source) }
-    }
-
-    pub(crate) fn to_error(&self) -> ArchiveError {
-        ArchiveError::SyncTail { path: self.path.clone(), source: Arc::clone(&self.source) }
-    }
-}
-
 /// Sealing that fails, as it is to be reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -111,18 +94,11 @@ pub(crate) struct Progress {
     pub(crate) durable: Position,
     pub(crate) rows_appended: u64,
     pub(crate) rows_durable: u64,
-    /// Files with writes that are not synced, in the order in which they were begun.
-    pub(crate) unsynced: Vec<(PathBuf, Arc<File>)>,
-    /// When the first of these writes was made.
-    pub(crate) unsynced_since: Option<Instant>,
-    /// True when a file was created in the folder of tails since its last sync.
-    pub(crate) folder_unsynced: bool,
+    pub(crate) syncing: Syncing,
     /// When the live tail got its first frame.
     pub(crate) live_since: Option<Instant>,
     pub(crate) sealing: Sealing,
     pub(crate) ending: Ending,
-    /// Set once and for all when a sync fails.
-    pub(crate) sync_failure: Option<SyncFailure>,
     /// True when the disk was full since room was last made.
     pub(crate) space_wanted: bool,
     /// Summaries for which there was no room yet.
@@ -165,13 +141,10 @@ impl Shared {
             durable: position,
             rows_appended: 0,
             rows_durable: 0,
-            unsynced: Vec::new(),
-            unsynced_since: None,
-            folder_unsynced: false,
+            syncing: Syncing::default(),
             live_since: None,
             sealing: Sealing { finished, ..Sealing::default() },
             ending: Ending::Open,
-            sync_failure: None,
             space_wanted: false,
             waiting_summaries: Vec::new(),
             upkeep_failure: None,

@@ -6,14 +6,21 @@ use std::time::Duration;
 use nix::sys::statvfs::statvfs;
 
 use crate::expiry::write_late;
+use crate::layout::Layout;
 use crate::manifest::{Edit, SegmentKey};
 use crate::summaries::SegmentSummary;
 use crate::summaries::keep::{SummaryCounts, SummaryWriter, WaitingSummary};
 use crate::upkeep::{Upkeep, now_ms};
-use crate::{Action, ArchiveError, ArchiveOptions, Segment, WhenFull};
+use crate::{Action, ArchiveError, ArchiveOptions, Segment, WhenFull, disk};
 
 /// The reserve is at most this part of its file system.
 const RESERVE_PART_MAX: u64 = 20;
+
+/// Room kept for the books, some thousand of their lines.
+const BOOKS_OCTETS: u64 = 1 << 20;
+
+/// It is at most this part of its file system.
+const BOOKS_PART_MAX: u64 = 64;
 
 /// Free space of a file system, for those who are not root, in octets.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +45,22 @@ impl Space {
     fn reserve(self, octets: u64) -> u64 {
         octets.min(self.total / RESERVE_PART_MAX)
     }
+}
+
+/// Keeps room for what the books have to say of flows that a full disk did not take. Where there is none, or the file system
+/// cannot do that, there is no such room, and that is no error.
+pub(crate) fn keep_reserve(layout: &Layout) {
+    let path = layout.reserve();
+    let Ok(space) = Space::at(layout.root()) else { return };
+    let octets = BOOKS_OCTETS.min(space.total / BOOKS_PART_MAX);
+    if std::fs::metadata(&path).map_or(0, |found| found.len()) < octets {
+        let _ = disk::reserve(&path, octets);
+    }
+}
+
+/// Gives this room back to the disk.
+pub(crate) fn release_reserve(layout: &Layout) {
+    let _ = disk::remove(&layout.reserve());
 }
 
 /// Free space of the file system of a folder, in octets.

@@ -16,6 +16,10 @@ pub struct Statistics {
     pub rows_appended: u64,
     /// Flows of these that survive a crash of the machine.
     pub rows_durable: u64,
+    /// Times that the disk did not confirm what was written to it; the tails concerned are written again.
+    pub sync_failures: u64,
+    /// Flows of these tails that could not be read back any more and are lost.
+    pub rows_lost: u64,
     /// Flows sealed, those of tails that an earlier writer left included.
     pub rows_sealed: u64,
     /// Tails sealed.

@@ -16,7 +16,7 @@ use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use weir_flow::Table;
 
-use crate::frame::{EncodedFrame, FrameHeader, HEADER_OCTETS, Octets, Scan, TailMark, decode, scan, streams};
+use crate::frame::{EncodedFrame, FrameHeader, HEADER_OCTETS, Octets, Scan, TailEnd, TailMark, decode, scan, streams};
 use crate::layout::Layout;
 use crate::position::TailNumber;
 use crate::{Action, ArchiveError, Position, disk, folder};
@@ -363,21 +363,11 @@ pub(crate) fn set_aside(
     let whole = behind.frames.last().map(|frame| frame.header.position).or(kept);
     let last = whole.max(through.or(behind.last)).unwrap_or_default();
     let (path, aside) = (layout.tail(number), layout.damaged(number, last));
-    let rewritten = layout.tmp().join(format!("{number:016}.tail"));
-    let replaced: io::Result<u64> = (|| {
-        match disk::link(&path, &aside) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            other => other?,
-        }
-        let mut file = disk::create(&rewritten)?;
-        let frames_lost = contents.write_whole(before, last, &mut file)?;
-        disk::written(&rewritten);
-        disk::sync(&file, &rewritten)?;
-        disk::rename(&rewritten, &path)?;
-        Ok(frames_lost)
-    })();
-    let frames_lost = replaced.map_err(Action::SetAside.failed(&path))?;
-    folder::sync(&layout.tails())?;
+    match disk::link(&path, &aside) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        other => other.map_err(Action::SetAside.failed(&path))?,
+    }
+    let frames_lost = replace(layout, number, contents, (before, last))?;
     let damage = TailDamage {
         path: aside,
         octets_lost: contents.octets_lost(),
@@ -388,4 +378,43 @@ pub(crate) fn set_aside(
         kept,
     };
     Ok((damage, last))
+}
+
+/// Puts a new file of its whole frames in the place of a tail; see [`set_aside`] for what is written for those that are
+/// lost. Returns how many of these there are.
+fn replace(
+    layout: &Layout,
+    number: TailNumber,
+    contents: &TailContents,
+    (before, last): (Option<Position>, Position),
+) -> Result<u64, ArchiveError> {
+    let path = layout.tail(number);
+    let rewritten = layout.tmp().join(format!("{number:016}.tail"));
+    let replaced: io::Result<u64> = (|| {
+        let mut file = disk::create(&rewritten)?;
+        let frames_lost = contents.write_whole(before, last, &mut file)?;
+        disk::written(&rewritten);
+        disk::sync(&file, &rewritten)?;
+        disk::rename(&rewritten, &path)?;
+        Ok(frames_lost)
+    })();
+    let frames_lost = replaced.map_err(Action::SetAside.failed(&path))?;
+    folder::sync(&layout.tails())?;
+    Ok(frames_lost)
+}
+
+/// Writes a finished tail to a new file, which takes its place: the only way to make durable what a sync has failed for,
+/// as the kernel may have dropped what it could not write and says that all is well when it is asked again. What the
+/// kernel gives back no more is damage like any other, and the file is set aside then. Returns it, and how many flows are
+/// left.
+pub(crate) fn write_again(layout: &Layout, tail: &FinishedTail) -> Result<Option<(TailDamage, u64)>, ArchiveError> {
+    let contents = TailContents::open(&tail.path)?;
+    let last = contents.scan.last();
+    if contents.scan.end == TailEnd::Clean && last == tail.last {
+        replace(layout, tail.number, &contents, (None, last.unwrap_or_default()))?;
+        return Ok(None);
+    }
+    let rows = contents.scan.rows() + contents.scan.behind.rows();
+    let (damage, _) = set_aside(layout, tail.number, &contents, (None, tail.last))?;
+    Ok(Some((damage, rows)))
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::ArchiveError;
 use crate::manifest::Edit;
 use crate::position::{LOCAL, TailNumber};
 use crate::seal::{SealReport, seal_tail};
-use crate::shared::{Ending, Progress, SealFailure, Shared, SyncFailure};
+use crate::shared::{Ending, Progress, SealFailure, Shared};
+use crate::syncing::run_sync;
 use crate::tail::FinishedTail;
 use crate::upkeep::round;
-use crate::{ArchiveError, disk};
 
 /// The threads of a writer.
 #[derive(Debug)]
@@ -62,102 +63,6 @@ impl Threads {
 fn start(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ArchiveError> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(run);
     started.map_err(|source| ArchiveError::StartThread { name, source })
-}
-
-/// What the sync thread has to do.
-enum SyncTask {
-    Sync,
-    Rotate,
-    Wait(Option<Duration>),
-    End,
-}
-
-fn next_sync_task(shared: &Shared, progress: &Progress) -> SyncTask {
-    let ending = progress.ending != Ending::Open;
-    let unsynced_since = progress.unsynced_since.filter(|_| progress.sync_failure.is_none());
-    if ending {
-        return if unsynced_since.is_some() { SyncTask::Sync } else { SyncTask::End };
-    }
-    let left = |since: Option<Instant>, limit: Duration| since.map(|since| limit.saturating_sub(since.elapsed()));
-    let to_sync = left(unsynced_since, shared.options.commit_interval);
-    let to_rotate = left(progress.live_since, shared.options.seal_interval);
-    if to_sync.is_some_and(|left| left.is_zero()) {
-        return SyncTask::Sync;
-    }
-    if to_rotate.is_some_and(|left| left.is_zero()) {
-        return SyncTask::Rotate;
-    }
-    SyncTask::Wait([to_sync, to_rotate].into_iter().flatten().min())
-}
-
-fn run_sync(shared: &Shared) {
-    loop {
-        let progress = shared.progress();
-        match next_sync_task(shared, &progress) {
-            SyncTask::Sync => {
-                drop(progress);
-                sync(shared);
-            }
-            SyncTask::Rotate => {
-                drop(progress);
-                rotate(shared);
-            }
-            SyncTask::Wait(None) => {
-                drop(shared.sync_wanted.wait(progress).unwrap_or_else(PoisonError::into_inner));
-            }
-            SyncTask::Wait(Some(time)) => {
-                drop(shared.sync_wanted.wait_timeout(progress, time).unwrap_or_else(PoisonError::into_inner));
-            }
-            SyncTask::End => break,
-        }
-    }
-    shared.durable_moved.notify_all();
-}
-
-/// Makes durable what was appended so far. Frames that come meanwhile are for the next time.
-///
-/// A failed sync is never tried again: the kernel may have dropped the pages and marked them clean, so that the next
-/// sync would succeed without having written anything. So nothing is opened here: that too many files are open is no
-/// failed sync.
-fn sync(shared: &Shared) {
-    let mut progress = shared.progress();
-    let files = std::mem::take(&mut progress.unsynced);
-    progress.unsynced_since = None;
-    let folder_unsynced = std::mem::take(&mut progress.folder_unsynced);
-    let (position, rows) = (progress.appended, progress.rows_appended);
-    drop(progress);
-    let mut failure = None;
-    for (path, file) in files {
-        if let Err(source) = disk::sync_data(&file, &path) {
-            failure = Some(SyncFailure::new(path, source));
-            break;
-        }
-    }
-    let tails = shared.layout.tails();
-    if failure.is_none()
-        && folder_unsynced
-        && let Err(source) = disk::sync_open_folder(&shared.tails_folder, &tails)
-    {
-        failure = Some(SyncFailure::new(tails, source));
-    }
-    let mut progress = shared.progress();
-    if failure.is_some() {
-        progress.sync_failure = failure;
-    } else {
-        progress.durable = position;
-        progress.rows_durable = rows;
-    }
-    drop(progress);
-    shared.durable_moved.notify_all();
-}
-
-/// Ends the live tail if it is old enough still: the writer may have begun another one meanwhile.
-fn rotate(shared: &Shared) {
-    let mut tails = shared.tails();
-    let old = |begun: Instant| begun.elapsed() >= shared.options.seal_interval;
-    if tails.live.as_ref().is_some_and(|live| old(live.begun)) {
-        shared.finish_live(&mut tails);
-    }
 }
 
 /// A failure to seal is reported at once, and then once in this time.
@@ -249,12 +154,12 @@ fn leave_behind(shared: &Shared, number: TailNumber) {
 /// The oldest tail that waits for being sealed, as soon as there is one; `None` at the end. Those that were left behind
 /// come when no other waits.
 ///
-/// After a failed sync nothing is sealed: what the system gives back of the tail may not be what the disk has.
+/// While a sync has failed nothing is sealed: the tails are being written again.
 fn next_to_seal(shared: &Shared) -> Option<FinishedTail> {
     let pause = shared.options.seal_retries.interval * PAUSE_RETRIES;
     let mut progress = shared.progress();
     loop {
-        let is_stuck = progress.sync_failure.is_some();
+        let is_stuck = progress.syncing.failure.is_some();
         if progress.ending == Ending::Drop || (is_stuck && progress.ending != Ending::Open) {
             return None;
         }

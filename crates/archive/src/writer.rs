@@ -17,7 +17,7 @@ use crate::tail::LiveTail;
 use crate::threads::Threads;
 use crate::{
     Action, ArchiveError, ArchiveOptions, Durability, FollowOptions, FollowPosition, Follower, Position, Recovery,
-    Statistics, WriterReport, space,
+    Statistics, TailDamage, WriterReport, space,
 };
 
 /// The one writer of an archive.
@@ -47,6 +47,7 @@ impl Writer {
         recovered.recovery.created = created;
         let recovery = recovered.recovery.clone();
         let position = recovery.position;
+        space::keep_reserve(&layout);
         let shared = Arc::new(Shared::new(layout, &options.within_bounds(), recovered)?);
         let threads = Threads::start(&shared)?;
         local::enter(dir, &shared);
@@ -57,8 +58,19 @@ impl Writer {
     /// soon as [`Writer::durable`] has come to the position that this returns.
     ///
     /// A delivery without rows changes nothing. After an error that [may pass](ArchiveError::may_pass)
-    /// (a full disk) later deliveries may succeed; after [`ArchiveError::SyncTail`] none will.
+    /// (a full disk, a sync that failed) later deliveries may succeed.
     pub fn append(&mut self, delivery: Delivery) -> Result<Position, ArchiveError> {
+        self.append_within(delivery, Room::Free)
+    }
+
+    /// Appends what the books have to say of flows that a full disk did not take: there is room of about a mebibyte for
+    /// that, which is kept until this is called and then again by the next writer. Nothing else may be appended after it.
+    pub fn append_last(&mut self, delivery: Delivery) -> Result<Position, ArchiveError> {
+        space::release_reserve(&self.shared.layout);
+        self.append_within(delivery, Room::All)
+    }
+
+    fn append_within(&mut self, delivery: Delivery, room: Room) -> Result<Position, ArchiveError> {
         let delivery = without_empty(delivery);
         if delivery.is_empty() {
             return Ok(self.position);
@@ -72,22 +84,24 @@ impl Writer {
         if octets > octets_max {
             return Err(ArchiveError::FrameTooLarge { octets, octets_max });
         }
-        self.write(&frame, delivery.flows.as_ref())?;
+        self.write(&frame, delivery.flows.as_ref(), room)?;
         self.position = frame.header.position;
         Ok(self.position)
     }
 
-    fn write(&self, frame: &EncodedFrame, flows: Option<&FlowBatch>) -> Result<(), ArchiveError> {
+    fn write(&self, frame: &EncodedFrame, flows: Option<&FlowBatch>, room: Room) -> Result<(), ArchiveError> {
         let shared = &*self.shared;
         let mut tails = shared.tails();
-        if let Some(failure) = &shared.progress().sync_failure {
+        if let Some(failure) = &shared.progress().syncing.failure {
             return Err(failure.to_error());
         }
         let header = &frame.header;
         if tails.live.as_ref().is_some_and(|live| self.is_full(live, header.frame_octets())) {
             shared.finish_live(&mut tails);
         }
-        self.leave_reserve(header.frame_octets())?;
+        if room == Room::Free {
+            self.leave_reserve(header.frame_octets())?;
+        }
         let live = self.live(&mut tails)?;
         live.append(frame).inspect_err(|error| self.ask_for_room(error))?;
         self.publish(live, header);
@@ -112,7 +126,7 @@ impl Writer {
         let begun =
             LiveTail::create(&self.shared.layout, *next_number).inspect_err(|error| self.ask_for_room(error))?;
         *next_number += 1;
-        self.shared.progress().folder_unsynced = true;
+        self.shared.progress().syncing.folder = true;
         Ok(live.insert(begun))
     }
 
@@ -126,11 +140,12 @@ impl Writer {
         }
         progress.appended = header.position;
         progress.rows_appended += u64::from(header.flows_rows);
-        if !progress.unsynced.last().is_some_and(|(_, file)| Arc::ptr_eq(file, &live.file)) {
-            progress.unsynced.push((live.path.clone(), Arc::clone(&live.file)));
+        let syncing = &mut progress.syncing;
+        if syncing.files.last().is_none_or(|(number, _)| *number != live.number) {
+            syncing.files.push((live.number, Arc::clone(&live.file)));
         }
-        let first = progress.unsynced_since.is_none();
-        progress.unsynced_since.get_or_insert(now);
+        let first = syncing.since.is_none();
+        syncing.since.get_or_insert(now);
         drop(progress);
         if first {
             self.shared.sync_wanted.notify_all();
@@ -176,6 +191,11 @@ impl Writer {
         self.durability().follow(after, options)
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// What this writer has done so far.
     pub fn statistics(&self) -> Statistics {
         let progress = self.shared.progress();
@@ -202,6 +222,11 @@ impl Writer {
         self.shared.progress().sealing.report.take()
     }
 
+    /// What was lost of tails that were written again because they could not be synced, each returned once.
+    pub fn take_sync_damages(&self) -> Vec<TailDamage> {
+        std::mem::take(&mut self.shared.progress().syncing.damages)
+    }
+
     /// Ends the live tail now, whatever its age and size, so that it is sealed.
     pub fn rotate(&mut self) {
         self.shared.finish_live(&mut self.shared.tails());
@@ -215,7 +240,7 @@ impl Writer {
         self.shared.end(Ending::Close);
         self.threads.join()?;
         let mut progress = self.shared.progress();
-        if let Some(failure) = &progress.sync_failure {
+        if let Some(failure) = &progress.syncing.failure {
             return Err(failure.to_error());
         }
         if let Some(failure) = progress.sealing.failure.take() {
@@ -224,6 +249,14 @@ impl Writer {
         drop(progress);
         Ok(WriterReport { position: self.position, statistics: self.statistics() })
     }
+}
+
+/// Which part of the disk may be written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// What is not to be left free.
+    Free,
+    All,
 }
 
 impl Drop for Writer {
@@ -239,36 +272,5 @@ fn without_empty(delivery: Delivery) -> Delivery {
     Delivery {
         flows: delivery.flows.filter(|flows: &FlowBatch| flows.rows() > 0),
         side_tables: delivery.side_tables.without_empty(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use weir_flow::FlowBatchBuilder;
-
-    use super::*;
-    use crate::shared::SyncFailure;
-
-    #[test]
-    fn a_failed_sync_is_final() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let options = ArchiveOptions { commit_interval: std::time::Duration::MAX, ..ArchiveOptions::default() };
-        let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
-        let delivery = || {
-            let mut builder = FlowBatchBuilder::new(1);
-            builder.begin_rows(1);
-            builder.time(Column::Received).push(Some(1));
-            Delivery::from(builder.finish())
-        };
-        let position = writer.append(delivery()).expect("appended");
-        let failure = SyncFailure::new(dir.path().join("disk"), io::Error::other("medium error"));
-        writer.shared.progress().sync_failure = Some(failure);
-        assert!(matches!(writer.append(delivery()), Err(ArchiveError::SyncTail { .. })));
-        let waited = writer.durability().wait_for(position, std::time::Duration::MAX);
-        assert!(matches!(waited, Err(ArchiveError::SyncTail { .. })), "{waited:?}");
-        assert_eq!(writer.durable(), Position::ZERO);
-        assert!(matches!(writer.close(), Err(ArchiveError::SyncTail { .. })));
-        let (_writer, recovery) = Writer::open(dir.path(), options).expect("the archive opens");
-        assert_eq!((recovery.position, recovery.rows), (position, 1), "the tail was not sealed");
     }
 }

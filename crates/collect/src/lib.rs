@@ -33,6 +33,7 @@ mod sampling;
 mod section;
 mod sequence;
 mod session;
+mod shares;
 pub mod spool;
 pub(crate) mod state;
 mod texts;

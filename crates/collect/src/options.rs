@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
+use std::net::IpAddr;
 
 use weir_flow::{OptionsKind, OptionsRow, OptionsRows, TableBatch};
 use weir_wire::Template;
@@ -15,8 +16,10 @@ use crate::clock::MessageClock;
 use crate::domain::DomainKey;
 use crate::options_plan::{OptionsPlan, number, text};
 use crate::records::Records;
+use crate::shares::Shares;
 
-/// Most things whose records are remembered; further ones within an hour are not written, and counted.
+/// Most things whose records are remembered, a quarter of it for one source; further ones within an hour are not written,
+/// and counted.
 const REMEMBERED_MAX: usize = 1 << 18;
 /// After this long a record is written again though it reports the same.
 const REPEATED_AFTER_MS: i64 = 3_600_000;
@@ -35,11 +38,13 @@ const ROW_OCTETS: usize = 128;
 const ELEMENT_OCTETS: usize = 16;
 
 /// What exporters have reported, and the rows of it that are still to be handed out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OptionsTable {
     rows: OptionsRows,
-    /// By the hash of what a record is about: the hash of what it reports, and when it was written.
-    written: HashMap<u64, (u64, i64), foldhash::fast::RandomState>,
+    /// By the hash of what a record is about.
+    written: HashMap<u64, Written, foldhash::fast::RandomState>,
+    /// What is remembered of each source.
+    shares: Shares,
     hashes: foldhash::fast::RandomState,
     /// When all that is remembered was searched for what is old.
     searched_ms: Option<i64>,
@@ -47,6 +52,30 @@ pub(crate) struct OptionsTable {
     octets: usize,
     scope: String,
     applications: ApplicationNames,
+}
+
+impl Default for OptionsTable {
+    fn default() -> Self {
+        Self {
+            rows: OptionsRows::default(),
+            written: HashMap::default(),
+            shares: Shares::of(REMEMBERED_MAX),
+            hashes: foldhash::fast::RandomState::default(),
+            searched_ms: None,
+            octets: 0,
+            scope: String::new(),
+            applications: ApplicationNames::default(),
+        }
+    }
+}
+
+/// What is remembered of a record that was written.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    /// Hash of what it reports.
+    value_hash: u64,
+    written_ms: i64,
+    source: IpAddr,
 }
 
 /// What was not taken of a set of Options Data Records.
@@ -138,7 +167,7 @@ impl OptionsTable {
             _ => None,
         };
         let key_hash = self.key_hash(origin, fields, (enterprise, key, key_octets), records, record);
-        match self.change(key_hash, template, records, record, clock.received_ms) {
+        match self.change((key_hash, origin.key.session.source.ip()), template, records, record, clock.received_ms) {
             RecordChange::Unchanged => return true,
             RecordChange::OverLimit => return false,
             RecordChange::New => {}
@@ -202,7 +231,7 @@ impl OptionsTable {
 
     fn change(
         &mut self,
-        key_hash: u64,
+        (key_hash, source): (u64, IpAddr),
         template: &Template,
         records: Records<'_>,
         record: usize,
@@ -212,25 +241,33 @@ impl OptionsTable {
         template.filled_fields().for_each(|(field, _)| hash_octets(&mut hasher, records.octets_of(field, record)));
         let value_hash = hasher.finish();
         let is_old = |written_ms: i64| now_ms.saturating_sub(written_ms) >= REPEATED_AFTER_MS;
-        if let Some((written_hash, written_ms)) = self.written.get_mut(&key_hash) {
-            if *written_hash == value_hash && !is_old(*written_ms) {
+        if let Some(written) = self.written.get_mut(&key_hash) {
+            if written.value_hash == value_hash && !is_old(written.written_ms) {
                 return RecordChange::Unchanged;
             }
-            (*written_hash, *written_ms) = (value_hash, now_ms);
+            (written.value_hash, written.written_ms) = (value_hash, now_ms);
             return RecordChange::New;
         }
-        if self.written.len() >= REMEMBERED_MAX {
+        if self.written.len() >= REMEMBERED_MAX || self.shares.left(source) == 0 {
             // all of them are looked at, which must not be what every record costs
             if self.searched_ms.is_some_and(|at_ms| now_ms.abs_diff(at_ms) < SEARCHED_AFTER_MS) {
                 return RecordChange::OverLimit;
             }
             self.searched_ms = Some(now_ms);
-            self.written.retain(|_, (_, written_ms)| !is_old(*written_ms));
-            if self.written.len() >= REMEMBERED_MAX {
+            let shares = &mut self.shares;
+            self.written.retain(|_, written| {
+                let is_kept = !is_old(written.written_ms);
+                if !is_kept {
+                    shares.give_back(written.source, 1);
+                }
+                is_kept
+            });
+            if self.written.len() >= REMEMBERED_MAX || self.shares.left(source) == 0 {
                 return RecordChange::OverLimit;
             }
         }
-        self.written.insert(key_hash, (value_hash, now_ms));
+        self.shares.take(source, 1);
+        self.written.insert(key_hash, Written { value_hash, written_ms: now_ms, source });
         RecordChange::New
     }
 }

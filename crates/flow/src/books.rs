@@ -23,7 +23,7 @@ mod sums;
 
 pub use balance::{Counts, Imbalance, balance, balance_rows, sets_waiting};
 pub use completeness::Completeness;
-pub use lines::{filtered_rows, stored_rows};
+pub use lines::{filtered_rows, not_stored_rows, stored_rows};
 pub use sums::{BooksSums, ExporterSums};
 
 use std::sync::Arc;
@@ -148,6 +148,7 @@ counters! {
     HandshakeRefusedByPeer "handshake_refused_by_peer" "Those of `handshakes_failed` in which the peer did not accept our certificate.";
     HandshakeProtocol "handshake_protocol" "Those of `handshakes_failed` that were no TLS, or a version before 1.2.";
     DatagramsOverRate "datagrams_over_rate" "Datagrams of senders that sent more a second than the limit on each source (`rate_per_source`) allows, dropped before they were looked at; not known per exporter.";
+    RecordsNotStored "records_not_stored" "Flow records among `records_stored` that could not be written: the disk took nothing until the collector stopped, or the record was too large.";
 }
 
 impl Counter {

@@ -4,6 +4,8 @@
 //! large for a frame becomes several. Rows that lack `received` get it, because the archive is partitioned by it. What
 //! speaks against adding it here is that the time is not the collector's; the parameter says which it is.
 
+mod left_out;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -13,13 +15,15 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMillisecondAr
 use arrow::datatypes::TimestampMillisecondType;
 use weir_archive::{
     ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, SummaryOptions,
-    WhenFull, Writer,
+    TailDamage, WhenFull, Writer,
 };
 use weir_chain::{
     Built, Burst, ByteSize, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, KindWithColumns,
     ONE_INPUT, Opener, OptionError, Role, Sink, StopSignal, TimeSpan, choices, options,
 };
 use weir_flow::{Column, Delivery, FlowBatch};
+
+use left_out::LeftOut;
 
 /// Writes to an archive.
 pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
@@ -34,7 +38,8 @@ pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
           counts rows_stored, rows_durable (those that survive a crash of the machine), rows_refused, failures, \
           segments_sealed, octets_sealed, segments_merged, compaction_failures, segments_expired, rows_expired, \
           segments_removed_for_room, summaries_written, segments_without_sums, summaries_lost, summaries_expired, \
-          upkeep_failures, seal_failures (sealing is tried again), tails_damaged, room_refused (nothing more may be removed \
+          upkeep_failures, sync_failures (the disk did not confirm; what is concerned is written to another file), rows_lost (of \
+          that what could not be read back), seal_failures (sealing is tried again), tails_damaged, room_refused (nothing more may be removed \
           for a full disk) and expiry_suspended (the clock has jumped).",
     configure,
 };
@@ -205,7 +210,8 @@ struct Archive {
     refused: Counter,
     failures: Counter,
     /// What the archive counts by itself.
-    counted: [(Counter, Reading); 16],
+    counted: [(Counter, Reading); 18],
+    left_out: LeftOut,
 }
 
 impl Archive {
@@ -245,11 +251,14 @@ impl Archive {
                 (meter.counter("summaries_lost"), |done| done.summaries_lost),
                 (meter.counter("summaries_expired"), |done| done.summaries_expired),
                 (meter.counter("upkeep_failures"), |done| done.upkeep_failures),
+                (meter.counter("sync_failures"), |done| done.sync_failures),
+                (meter.counter("rows_lost"), |done| done.rows_lost),
                 (meter.counter("seal_failures"), |done| done.seal_failures),
                 (meter.counter("tails_damaged"), |done| done.tails_damaged),
                 (meter.counter("room_refused"), |done| done.room_refused),
                 (meter.counter("expiry_suspended"), |done| done.expiry_suspended),
             ],
+            left_out: LeftOut::default(),
         })
     }
 
@@ -263,6 +272,11 @@ impl Archive {
         let too_large = match self.append_whole(delivery) {
             Err(AppendError::TooLarge(error)) => error,
             Err(AppendError::Final(error)) => return Err(error),
+            Err(AppendError::Stopped(error)) => {
+                self.left_out.add(delivery);
+                self.left_out.error = Some(error);
+                return Ok(());
+            }
             Ok(()) => {
                 self.stored.add(delivery.rows() as u64);
                 return Ok(());
@@ -273,7 +287,13 @@ impl Archive {
         }
         self.refused.add(delivery.rows() as u64);
         tracing::warn!("{}; it is refused", self.failed(too_large).chain());
-        Ok(())
+        if delivery.flows.is_none() {
+            return Ok(());
+        }
+        let mut left_out = LeftOut::default();
+        left_out.add(delivery);
+        let [told, _] = left_out.deliveries();
+        self.append(&told)
     }
 
     /// Appends a delivery, again and again while the disk is full and the chain goes on.
@@ -292,6 +312,10 @@ impl Archive {
             }
             self.failures.add(1);
             let waited = began.elapsed();
+            if last_try && error.may_pass() {
+                self.refused.add(delivery.rows() as u64);
+                return Err(AppendError::Stopped(self.failed(error)));
+            }
             if last_try || !error.may_pass() || self.give_up_after.is_some_and(|limit| waited >= limit) {
                 self.refused.add(delivery.rows() as u64);
                 return Err(AppendError::Final(self.failed(error)));
@@ -331,6 +355,8 @@ impl Archive {
 enum AppendError {
     /// It does not fit into a frame.
     TooLarge(ArchiveError),
+    /// The disk takes nothing, and the chain is to end.
+    Stopped(ComponentError),
     Final(ComponentError),
 }
 
@@ -341,11 +367,31 @@ impl Sink for Archive {
         let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
         let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
         let delivery = Delivery { flows, side_tables };
+        if self.left_out.error.is_some() {
+            // the rest is taken all the same, so that it is in the books
+            self.refused.add(delivery.rows() as u64);
+            self.left_out.add(&delivery);
+            return Ok(());
+        }
         self.append(&delivery)
     }
 
     fn finish(&mut self) -> Result<(), ComponentError> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        if let Some(error) = self.left_out.error.take() {
+            let [all, least] = std::mem::take(&mut self.left_out).deliveries();
+            if let Err(error) = writer.append_last(all).or_else(|_| writer.append_last(least)) {
+                let failed = self.failed(error).chain();
+                tracing::warn!(
+                    "{failed}: the books do not tell of {} flows that could not be written",
+                    self.refused.get()
+                );
+            }
+            // what it could not seal for the same reason is sealed by the next one
+            let _ = writer.close();
+            self.count_durable();
+            return Err(error);
+        }
         let summary = writer.close().map_err(|error| self.failed(error))?;
         self.count_durable();
         self.count(&summary.statistics);
@@ -363,6 +409,9 @@ impl Sink for Archive {
                     failure.failures,
                     failure.cause
                 );
+            }
+            for damage in writer.take_sync_damages() {
+                tell_damage(&damage);
             }
             if let Some(failure) = writer.take_upkeep_failure() {
                 let failure = ComponentError::caused("merging or expiring segments failed", failure);
@@ -389,17 +438,19 @@ fn tell(recovery: &Recovery) {
     if recovery.tails_missing > 0 {
         tracing::warn!("{} tails that nobody has sealed are gone", recovery.tails_missing);
     }
-    for damage in &recovery.damages {
-        tracing::warn!(
-            "a damaged tail was set aside: {} ({} octets and {} deliveries with at least {} flows are lost; {} flows behind \
-             the damage are kept)",
-            damage.path.display(),
-            damage.octets_lost,
-            damage.frames_lost,
-            damage.rows_lost,
-            damage.rows_behind
-        );
-    }
+    recovery.damages.iter().for_each(tell_damage);
+}
+
+fn tell_damage(damage: &TailDamage) {
+    tracing::warn!(
+        "a damaged tail was set aside: {} ({} octets and {} deliveries with at least {} flows are lost; {} flows behind \
+         the damage are kept)",
+        damage.path.display(),
+        damage.octets_lost,
+        damage.frames_lost,
+        damage.rows_lost,
+        damage.rows_behind
+    );
 }
 
 /// How rows become flows that an archive takes.

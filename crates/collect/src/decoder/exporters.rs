@@ -405,7 +405,8 @@ impl Exporters {
 
     /// Keeps a set until its template comes.
     pub(super) fn wait(&mut self, index: u32, id: TemplateId, set: WaitingSet) {
-        self.waiting.insert(index, id, set);
+        let source = self.domains[index].key.session.source.ip();
+        self.waiting.insert(source, (index, id), set);
         self.books.count(index, Counter::SetsWaitingIn, 1);
         self.move_waiting(self.now_ms);
     }

@@ -8,6 +8,7 @@ use crate::Limits;
 use crate::domain::Domain;
 use crate::options::LeftOut;
 use crate::sampling::{Sampler, SamplersLearned};
+use crate::shares::Shares;
 
 /// Most elements that are remembered to be lists, of all exporters; what comes later is ignored.
 const LEARNED_LISTS_MAX: usize = 1 << 16;
@@ -32,6 +33,8 @@ pub(super) struct OptionsSet {
 pub(super) struct LearnedOptions {
     samplers_max: usize,
     samplers: usize,
+    /// Samplers of each source.
+    shares: Shares,
     lists: usize,
     exporters: ExporterSamplers,
     changed: bool,
@@ -41,7 +44,8 @@ impl LearnedOptions {
     /// Nothing yet.
     pub(super) fn new(limits: &Limits) -> Self {
         let exporters = ExporterSamplers::default();
-        Self { samplers_max: limits.samplers_max, samplers: 0, lists: 0, exporters, changed: false }
+        let (samplers_max, shares) = (limits.samplers_max, Shares::of(limits.samplers_max));
+        Self { samplers_max, samplers: 0, shares, lists: 0, exporters, changed: false }
     }
 
     /// Takes what one port of an exporter reports about samplers for all its ports.
@@ -54,9 +58,10 @@ impl LearnedOptions {
         self.samplers
     }
 
-    /// How many samplers more may be remembered.
-    pub(super) fn samplers_free(&self) -> usize {
-        self.samplers_max.saturating_sub(self.samplers)
+    /// How many samplers more of a domain may be remembered.
+    pub(super) fn samplers_free(&self, domain: &Domain) -> usize {
+        let left = self.shares.left(domain.key.session.source.ip());
+        self.samplers_max.saturating_sub(self.samplers).min(left)
     }
 
     /// What other domains of the exporter report about samplers, where a domain itself knows none.
@@ -68,6 +73,7 @@ impl LearnedOptions {
     /// Applies what a set of a domain has brought to how later records are read.
     pub(super) fn apply(&mut self, domains: &mut Domains, index: u32, set: OptionsSet) {
         self.samplers += set.samplers.new;
+        self.shares.take(domains[index].key.session.source.ip(), set.samplers.new);
         self.changed |= !set.samplers.changes.is_empty() || set.system_init_changed;
         if !set.lists.is_empty() {
             let lists_free = LEARNED_LISTS_MAX.saturating_sub(self.lists);
@@ -97,12 +103,13 @@ impl LearnedOptions {
         samplers: Vec<(Sampler, u32)>,
         lists: Vec<(ElementId, ListKind)>,
     ) {
-        let samplers_free = self.samplers_free();
         let domain = &mut domains[index];
+        let samplers_free = self.samplers_free(domain);
         for (sampler, interval) in samplers.into_iter().take(samplers_free) {
             let _ = domain.samplers.set(sampler, interval);
         }
         self.samplers += domain.samplers.len();
+        self.shares.take(domain.key.session.source.ip(), domain.samplers.len());
         domain.templates.learn_lists(lists);
         self.lists += domain.templates.learned_lists().len();
         if !domain.samplers.is_empty() {
@@ -113,6 +120,7 @@ impl LearnedOptions {
     /// Forgets a domain that is about to be forgotten.
     pub(super) fn forget(&mut self, index: u32, domain: &Domain) {
         self.samplers -= domain.samplers.len();
+        self.shares.give_back(domain.key.session.source.ip(), domain.samplers.len());
         self.lists -= domain.templates.learned_lists().len();
         self.exporters.forget(index, domain);
     }
@@ -147,13 +155,29 @@ mod tests {
         let list = (ElementId { enterprise: 35_566, id: 7 }, ListKind::Basic);
         let samplers = (0..5).map(|id| (Sampler::Numbered(id), 10)).collect();
         learned.restore(&mut domains, 0, samplers, vec![list]);
-        assert_eq!((learned.samplers(), learned.samplers_free(), learned.lists), (3, 0, 1));
+        assert_eq!((learned.samplers(), learned.samplers_free(&domains[1]), learned.lists), (3, 0, 1));
         let set = OptionsSet { lists: vec![list], ..OptionsSet::default() };
         learned.apply(&mut domains, 1, set);
         assert!(learned.take_changed() && !learned.take_changed());
         assert_eq!(learned.lists, 2);
         (0..2).for_each(|index| learned.forget(index, &domains[index]));
         assert_eq!((learned.samplers(), learned.lists), (0, 0));
+    }
+
+    #[test]
+    fn one_source_does_not_keep_the_others_out() {
+        let limits = Limits { samplers_max: 1_000, ..Limits::default() };
+        let mut learned = LearnedOptions::new(&limits);
+        let mut domains = domains(2);
+        let other = Session::udp(SocketAddr::from(([192, 0, 2, 2], 2055)));
+        domains.insert(2, Domain::new(DomainKey { session: other, version: 9, domain: 0 }, &limits));
+        let samplers = |count| (0..count).map(|id| (Sampler::Numbered(id), 10)).collect();
+        learned.restore(&mut domains, 0, samplers(200), Vec::new());
+        learned.restore(&mut domains, 1, samplers(200), Vec::new());
+        assert_eq!((learned.samplers(), domains[1].samplers.len()), (250, 50), "a quarter for all its domains");
+        assert_eq!(learned.samplers_free(&domains[2]), 250);
+        learned.forget(0, &domains[0]);
+        assert_eq!(learned.samplers_free(&domains[1]), 200);
     }
 
     #[test]

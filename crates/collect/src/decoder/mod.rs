@@ -341,7 +341,8 @@ impl Decoder {
 
     fn decode_options(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
         let exporters = &mut self.exporters;
-        let (domain, samplers_free) = (&mut exporters.domains[index], exporters.learned.samplers_free());
+        let domain = &mut exporters.domains[index];
+        let samplers_free = exporters.learned.samplers_free(domain);
         let Some(set) = self.tables.options_set(domain, id, body, clock, samplers_free) else {
             return DecodedSets::WAITS;
         };

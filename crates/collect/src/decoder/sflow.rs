@@ -15,6 +15,7 @@ use crate::domain::{Domain, DomainKey};
 use crate::observed::{self, ObservedPacket};
 use crate::sequence::{Arrival, Outcome, Sequence, SequenceUnit};
 use crate::session::Session;
+use crate::shares::Shares;
 
 /// Structures of sFlow that no column holds are kept among the elements as they came, under this bit and the
 /// enterprise of the structure, with its format as the element's number. IANA assigns no enterprise up there.
@@ -51,6 +52,8 @@ pub(crate) struct AgentState {
     sources: HashMap<DataSource, Source, foldhash::fast::RandomState>,
     /// When the agent started, milliseconds since the epoch by our clock.
     start_ms: Option<i64>,
+    /// Who sends for it: the sources of samples are part of that sender's share, whatever agents it names.
+    sender: Option<IpAddr>,
 }
 
 impl AgentState {
@@ -73,12 +76,13 @@ impl AgentState {
 pub(super) struct SampleSources {
     max: usize,
     known: usize,
+    shares: Shares,
 }
 
 impl SampleSources {
     /// None yet; this many at most.
     pub(super) fn new(max: usize) -> Self {
-        Self { max, known: 0 }
+        Self { max, known: 0, shares: Shares::of(max) }
     }
 
     /// Sources that are followed.
@@ -89,16 +93,30 @@ impl SampleSources {
     /// Forgets those of a domain that is about to be forgotten.
     pub(super) fn forget(&mut self, domain: &Domain) {
         self.known -= domain.agent.sources();
+        if let Some(sender) = domain.agent.sender {
+            self.shares.give_back(sender, domain.agent.sources());
+        }
     }
 
-    /// What is followed of a source. `None` when there are too many.
-    fn follow<'a>(&mut self, agent: &'a mut AgentState, source: DataSource) -> Option<&'a mut Source> {
-        if self.known >= self.max && !agent.sources.contains_key(&source) {
-            return None;
+    /// What is followed of a source. `None` when there are too many, of all or of this sender.
+    fn follow<'a>(
+        &mut self,
+        (agent, sender): (&'a mut AgentState, IpAddr),
+        source: DataSource,
+    ) -> Option<&'a mut Source> {
+        let AgentState { sources, sender: charged, .. } = agent;
+        match sources.entry(source) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(vacant) => {
+                let sender = *charged.get_or_insert(sender);
+                if self.known >= self.max || self.shares.left(sender) == 0 {
+                    return None;
+                }
+                self.known += 1;
+                self.shares.take(sender, 1);
+                Some(vacant.insert(Source::default()))
+            }
         }
-        let entry = agent.sources.entry(source);
-        self.known += usize::from(matches!(entry, Entry::Vacant(_)));
-        Some(entry.or_default())
     }
 }
 
@@ -256,9 +274,14 @@ impl SampleDecoder<'_> {
         decoded.counter_samples += 1;
     }
 
+    fn sender(&self) -> IpAddr {
+        self.sender.unwrap_or(self.domain.key.session.source.ip())
+    }
+
     /// Follows the sequence number of a source's flow samples, and its own count of those that it could not make.
     fn follow_flow_samples(&mut self, sample: &FlowSample<'_>, decoded: &mut DecodedSamples) {
-        let Some(source) = self.sources.follow(&mut self.domain.agent, sample.source) else {
+        let sender = self.sender();
+        let Some(source) = self.sources.follow((&mut self.domain.agent, sender), sample.source) else {
             decoded.sources_refused += 1;
             return;
         };
@@ -277,7 +300,8 @@ impl SampleDecoder<'_> {
     }
 
     fn follow_counter_samples(&mut self, sample: &CountersSample<'_>, decoded: &mut DecodedSamples) {
-        match self.sources.follow(&mut self.domain.agent, sample.source) {
+        let sender = self.sender();
+        match self.sources.follow((&mut self.domain.agent, sender), sample.source) {
             Some(source) => {
                 let arrival = Arrival { sequence: sample.sequence, ..self.arrival };
                 decoded.add(source.counter_samples.observe(&arrival));

@@ -1,6 +1,11 @@
 //! Data Sets that wait in memory.
+//!
+//! When there are too many octets, the source that has most of them gives up its oldest set: whoever sends what is never
+//! decoded does not push out what others wait for.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use weir_wire::TemplateId;
 
@@ -15,19 +20,60 @@ pub(super) struct MemorySets {
     /// By domain, template, and running number, so that those of a template are in order.
     sets: BTreeMap<(Key, u64), WaitingSet>,
     /// By running number, so that the first is the oldest.
-    arrivals: BTreeMap<u64, Key>,
+    arrivals: BTreeMap<u64, (Key, IpAddr)>,
+    sources: HashMap<IpAddr, SourceSets, foldhash::fast::RandomState>,
+    /// The sources by the octets that they have; among equals the one whose oldest set is the oldest is the last.
+    largest: BTreeSet<(usize, Reverse<u64>, IpAddr)>,
     octets: usize,
     next_number: u64,
 }
 
+/// The sets of a source.
+#[derive(Debug, Default)]
+struct SourceSets {
+    octets: usize,
+    /// Their running numbers.
+    numbers: BTreeSet<u64>,
+}
+
+impl SourceSets {
+    fn rank(&self, source: IpAddr) -> (usize, Reverse<u64>, IpAddr) {
+        (self.octets, Reverse(self.numbers.first().copied().unwrap_or_default()), source)
+    }
+}
+
 impl MemorySets {
-    /// Keeps a set until the template of a domain comes.
-    pub(super) fn insert(&mut self, domain: u32, template: TemplateId, mut set: WaitingSet) {
+    /// Keeps a set of a source until the template of a domain comes.
+    pub(super) fn insert(&mut self, source: IpAddr, (domain, template): Key, mut set: WaitingSet) {
         let (key, number) = ((domain, template), self.take_number());
         set.number = number;
-        self.octets += set.octets();
-        self.arrivals.insert(number, key);
+        let octets = set.octets();
+        self.octets += octets;
+        self.arrivals.insert(number, (key, source));
         self.sets.insert((key, number), set);
+        let of_source = self.sources.entry(source).or_default();
+        self.largest.remove(&of_source.rank(source));
+        of_source.octets += octets;
+        of_source.numbers.insert(number);
+        self.largest.insert(of_source.rank(source));
+    }
+
+    /// Takes one set away.
+    fn take_one(&mut self, key: Key, number: u64) -> Option<WaitingSet> {
+        let set = self.sets.remove(&(key, number))?;
+        let octets = set.octets();
+        self.octets -= octets;
+        let (_, source) = self.arrivals.remove(&number)?;
+        let of_source = self.sources.get_mut(&source)?;
+        self.largest.remove(&of_source.rank(source));
+        of_source.octets -= octets;
+        of_source.numbers.remove(&number);
+        if of_source.numbers.is_empty() {
+            self.sources.remove(&source);
+        } else {
+            self.largest.insert(of_source.rank(source));
+        }
+        Some(set)
     }
 
     /// The number that the next set gets.
@@ -62,27 +108,22 @@ impl MemorySets {
 
     fn take(&mut self, first: Key, last: Key) -> Vec<(TemplateId, WaitingSet)> {
         let keys: Vec<_> = self.sets.range((first, 0)..=(last, u64::MAX)).map(|(key, _)| *key).collect();
-        keys.into_iter()
-            .filter_map(|key| {
-                let set = self.sets.remove(&key)?;
-                self.arrivals.remove(&key.1);
-                self.octets -= set.octets();
-                Some((key.0.1, set))
-            })
-            .collect()
+        keys.into_iter().filter_map(|(key, number)| Some((key.1, self.take_one(key, number)?))).collect()
     }
 
-    /// The oldest set, if it came before this time, or if there are more octets than this.
+    /// The oldest set, if it came before this time; else, if there are more octets than this, the oldest of the source that
+    /// has most of them.
     pub(super) fn pop_oldest(&mut self, before_ms: i64, octets_max: usize) -> Option<(Key, WaitingSet)> {
-        let (&number, &key) = self.arrivals.first_key_value()?;
-        let set = self.sets.get(&(key, number))?;
-        if set.clock.received_ms >= before_ms && self.octets <= octets_max {
+        let (&number, &(key, _)) = self.arrivals.first_key_value()?;
+        if self.sets.get(&(key, number))?.clock.received_ms < before_ms {
+            return Some((key, self.take_one(key, number)?));
+        }
+        if self.octets <= octets_max {
             return None;
         }
-        self.arrivals.pop_first();
-        let set = self.sets.remove(&(key, number))?;
-        self.octets -= set.octets();
-        Some((key, set))
+        let (_, Reverse(number), _) = *self.largest.last()?;
+        let (key, _) = *self.arrivals.get(&number)?;
+        Some((key, self.take_one(key, number)?))
     }
 
     /// Sets that wait.
@@ -104,7 +145,8 @@ mod tests {
 
     fn add(sets: &mut MemorySets, domain: u32, template: u16, received_ms: i64, octets: usize) {
         let clock = MessageClock { received_ms, export_ms: 0, uptime_ms: None };
-        sets.insert(domain, id(template), WaitingSet { clock, body: vec![0; octets].into(), number: 0 });
+        let set = WaitingSet { clock, body: vec![0; octets].into(), number: 0 };
+        sets.insert(IpAddr::from([192, 0, 2, domain as u8]), (domain, id(template)), set);
     }
 
     fn id(id: u16) -> TemplateId {
@@ -138,5 +180,22 @@ mod tests {
         sets.remove(1, id(256));
         assert_eq!([pop(&mut sets, 3), pop(&mut sets, 3)], [Some(2), None]);
         assert_eq!((sets.len(), sets.octets, sets.arrivals.len()), (0, 0, 0));
+        assert!(sets.sources.is_empty() && sets.largest.is_empty());
+    }
+
+    #[test]
+    fn who_has_most_gives_way() {
+        let octets_max = 10 * (100 + OVERHEAD_OCTETS);
+        let mut sets = MemorySets::default();
+        add(&mut sets, 1, 256, 0, 100);
+        for at in 1..30 {
+            add(&mut sets, 0, 256, at, 100);
+        }
+        let mut gone = Vec::new();
+        while let Some(((domain, _), set)) = sets.pop_oldest(0, octets_max) {
+            gone.push((domain, set.clock.received_ms));
+        }
+        assert_eq!(gone, (1..=20).map(|at| (0, at)).collect::<Vec<_>>(), "the oldest set is another's");
+        assert!(sets.has(1, id(256)));
     }
 }

@@ -18,8 +18,8 @@ pub(crate) struct WaitingSet {
 /// The number of sets that no account of sequence numbers waits for.
 pub(crate) const UNNUMBERED: u64 = u64::MAX;
 
-/// Octets that a waiting set costs in addition to its body: its entries in two trees that are at least half full.
-pub(super) const OVERHEAD_OCTETS: usize = 256;
+/// Octets that a waiting set costs in addition to its body: its entries in three trees that are at least half full.
+pub(super) const OVERHEAD_OCTETS: usize = 320;
 
 impl WaitingSet {
     /// What it costs while it is kept.

@@ -187,7 +187,7 @@ mod tests {
     fn the_outbox_is_bounded_and_in_order() {
         let mut spooled = SpooledSets::new(2);
         spooled.enable();
-        assert!(spooled.put(key(256), set(OUTBOX_OCTETS_MAX - 300)));
+        assert!(spooled.put(key(256), set(OUTBOX_OCTETS_MAX - 364)));
         assert!(!spooled.put(key(256), set(45)) && spooled.total() == 1);
         spooled.recall(key(256));
         assert!(matches!(spooled.pop_request(), Some(SpoolRequest::Put(..))));

@@ -1,6 +1,7 @@
 //! Whether the books balance.
 
 use super::Counter;
+use super::completeness::LEFT_OUT;
 
 /// Sums of all counters, by [`Counter`].
 pub type Counts = [u64; Counter::COUNT];
@@ -32,24 +33,24 @@ pub enum Imbalance {
         /// The sum of the counters `errors_*`.
         reasons: u64,
     },
-    /// More was filtered than there were records.
-    #[error("{filtered} records were filtered of {stored}")]
-    Filtered {
+    /// More was left out than there were records.
+    #[error("{left_out} records were filtered or not written, of {stored}")]
+    LeftOut {
         /// `records_stored`.
         stored: u64,
-        /// `records_filtered`.
-        filtered: u64,
+        /// `records_filtered` + `records_not_stored`.
+        left_out: u64,
     },
     /// The archive has other flows than were stored.
     #[error(
-        "{stored} records were stored and {filtered} of them filtered, but {rows} are in the archive and {rows_expired} \
+        "{stored} records were stored and {left_out} of them filtered or not written, but {rows} are in the archive and {rows_expired} \
          have expired"
     )]
     Rows {
         /// `records_stored`.
         stored: u64,
-        /// `records_filtered`.
-        filtered: u64,
+        /// `records_filtered` + `records_not_stored`.
+        left_out: u64,
         /// Flows in the archive.
         rows: u64,
         /// Flows that have expired.
@@ -100,9 +101,9 @@ pub fn balance(counts: &Counts) -> Result<(), Imbalance> {
     if undecodable != reasons {
         return Err(Imbalance::Reasons { undecodable, reasons });
     }
-    let (stored, filtered) = (of(Counter::RecordsStored), of(Counter::RecordsFiltered));
-    if filtered > stored {
-        return Err(Imbalance::Filtered { stored, filtered });
+    let (stored, left_out) = (of(Counter::RecordsStored), sum(counts, &LEFT_OUT));
+    if left_out > stored {
+        return Err(Imbalance::LeftOut { stored, left_out });
     }
     let pairs = [
         ("records", Counter::RecordsLost, Counter::RecordsLate),
@@ -121,7 +122,7 @@ pub fn balance(counts: &Counts) -> Result<(), Imbalance> {
     Ok(())
 }
 
-/// Checks the sum of all books of an archive against its flows: what was stored and not filtered is there, in `rows`, or
+/// Checks the sum of all books of an archive against its flows: what was stored and not left out is there, in `rows`, or
 /// has expired, in `rows_expired`.
 ///
 /// # Errors
@@ -129,11 +130,11 @@ pub fn balance(counts: &Counts) -> Result<(), Imbalance> {
 /// [`Imbalance::Rows`], when that is not so.
 pub fn balance_rows(counts: &Counts, rows: u64, rows_expired: u64) -> Result<(), Imbalance> {
     let of = |counter: Counter| counts[counter as usize];
-    let (stored, filtered) = (of(Counter::RecordsStored), of(Counter::RecordsFiltered));
-    if stored.checked_sub(filtered) == rows.checked_add(rows_expired) && filtered <= stored {
+    let (stored, left_out) = (of(Counter::RecordsStored), sum(counts, &LEFT_OUT));
+    if stored.checked_sub(left_out) == rows.checked_add(rows_expired) && left_out <= stored {
         return Ok(());
     }
-    Err(Imbalance::Rows { stored, filtered, rows, rows_expired })
+    Err(Imbalance::Rows { stored, left_out, rows, rows_expired })
 }
 
 /// Data Sets that still wait for their Template.
@@ -193,8 +194,10 @@ mod tests {
         assert_eq!(balance_rows(&counts, 2, 5), Ok(()));
         for (rows, rows_expired) in [(7, 1), (0, 6), (u64::MAX, 8)] {
             let found = balance_rows(&counts, rows, rows_expired);
-            assert_eq!(found, Err(Imbalance::Rows { stored: 10, filtered: 3, rows, rows_expired }));
+            assert_eq!(found, Err(Imbalance::Rows { stored: 10, left_out: 3, rows, rows_expired }));
         }
+        counts[Counter::RecordsNotStored as usize] = 2;
+        assert_eq!(balance_rows(&counts, 5, 0), Ok(()));
         counts[Counter::RecordsFiltered as usize] = 11;
         assert!(balance_rows(&counts, u64::MAX, u64::MAX).is_err(), "neither sum is a number");
     }

@@ -16,6 +16,9 @@ use super::{BooksSums, Counter, ExporterSums};
 
 const DAY_MS: i64 = 86_400_000;
 
+/// Records that are counted as stored and are not in the archive.
+pub(super) const LEFT_OUT: [Counter; 2] = [Counter::RecordsFiltered, Counter::RecordsNotStored];
+
 impl ExporterSums {
     /// How complete its flows are.
     pub fn completeness(&self) -> Completeness {
@@ -37,7 +40,8 @@ impl BooksSums {
             let located = sum(counts, &[Counter::RecordsStored, Counter::RecordsOptions]);
             add(&mut datagrams, decoded);
             add(&mut records, located);
-            add(&mut all.stored, of(Counter::RecordsStored).saturating_sub(of(Counter::RecordsFiltered)));
+            add(&mut all.stored, of(Counter::RecordsStored).saturating_sub(sum(counts, &LEFT_OUT)));
+            add(&mut all.not_stored, of(Counter::RecordsNotStored));
             add(&mut all.filtered, of(Counter::RecordsFiltered));
             add(&mut all.lost_records, of(Counter::RecordsLost).saturating_sub(of(Counter::RecordsLate)));
             let lost = of(Counter::DatagramsLost).saturating_sub(of(Counter::DatagramsLate));
@@ -62,7 +66,7 @@ impl BooksSums {
         for (place, day) in all.cut_days.iter_mut().zip(self.cut_days()) {
             *place = Some(day);
         }
-        all.missing = all.lost_records.saturating_add(missing).max(dropped);
+        all.missing = all.lost_records.saturating_add(missing).max(dropped).saturating_add(all.not_stored);
         all
     }
 }
@@ -83,6 +87,8 @@ pub struct Completeness {
     pub stored: u64,
     /// Flows that were dropped on purpose; they do not count as missing.
     pub filtered: u64,
+    /// Records that came and could not be written.
+    pub not_stored: u64,
     /// Records that did not come, by sequence numbers that count records.
     pub lost_records: u64,
     /// Datagrams that did not come, by sequence numbers that count datagrams.
@@ -116,6 +122,7 @@ impl Completeness {
         Counter::RecordsStored,
         Counter::RecordsOptions,
         Counter::RecordsFiltered,
+        Counter::RecordsNotStored,
         Counter::RecordsLost,
         Counter::RecordsLate,
         Counter::DatagramsLost,
@@ -174,6 +181,7 @@ impl fmt::Display for Completeness {
         reason(self.lost_records, "records lost on the way");
         reason(self.lost_datagrams, "datagrams lost on the way");
         reason(self.lost_samples, "samples lost on the way");
+        reason(self.not_stored, "records not written");
         reason(self.dropped_datagrams, "datagrams dropped here");
         reason(self.undecodable_datagrams, "datagrams undecodable");
         reason(self.undecodable_sets, "sets undecodable");
@@ -256,6 +264,8 @@ mod tests {
         );
         let values = [(RecordsStored, 80), (Counter::SamplesLost, 21), (Counter::SamplesLate, 1)];
         check(&[row(60_000, Some(4), &values)], "80.00 % complete: 20 samples lost on the way");
+        let values = [(RecordsStored, 100), (Counter::RecordsFiltered, 10), (Counter::RecordsNotStored, 20)];
+        check(&[row(60_000, Some(4), &values)], "80.00 % complete: 20 records not written");
     }
 
     #[test]

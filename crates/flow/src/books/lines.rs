@@ -17,6 +17,11 @@ pub fn filtered_rows(dropped: &FlowBatch) -> Vec<BooksRow> {
     rows_of(dropped, Counter::RecordsFiltered)
 }
 
+/// The lines that account for flows which could not be written, under `records_not_stored`.
+pub fn not_stored_rows(left_out: &FlowBatch) -> Vec<BooksRow> {
+    rows_of(left_out, Counter::RecordsNotStored)
+}
+
 /// The lines that account for flows of packets and files, under `records_stored`.
 pub fn stored_rows(flows: &FlowBatch) -> Vec<BooksRow> {
     rows_of(flows, Counter::RecordsStored)

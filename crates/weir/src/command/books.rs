@@ -90,6 +90,11 @@ fn report(totals: &Counts, completeness: &Completeness, holes: &[SequenceHole], 
     let (stored, filtered) = (total(Counter::RecordsStored), total(Counter::RecordsFiltered));
     let Completeness { lost_records, lost_datagrams, dropped_datagrams, .. } = *completeness;
     eprintln!("records stored by the books: {stored}, filtered: {filtered}, flows in the archive: {flows}");
+    let not_stored = total(Counter::RecordsNotStored);
+    if not_stored > 0 {
+        eprintln!("records that came and could not be written: {not_stored}");
+        eprintln!("hint: the disk took nothing until the collector stopped, or records were too large; its log says which");
+    }
     if expired > 0 {
         eprintln!("flows that have expired: {expired}");
     }

@@ -2,7 +2,8 @@
 
 use weir_archive::Snapshot;
 use weir_chain::{AnyKind, compliance};
-use weir_flow::FlowBatchBuilder;
+use weir_flow::books::stored_rows;
+use weir_flow::{BooksBatch, FlowBatchBuilder, SideTables};
 
 use super::*;
 
@@ -177,6 +178,55 @@ fn a_full_disk_makes_the_sink_wait_until_there_is_room() {
     drop(sink);
     assert!(mount(&["umount", "-l"]));
     assert_eq!((found, context.counters.counter("rows_refused").get()), (given, 0));
+}
+
+/// Flows with the lines of the books that count them.
+fn accounted(count: u64) -> Burst {
+    let rows = flows(count, true);
+    let flows = FlowBatch::try_new(rows.clone()).expect("flows");
+    let books = Some(BooksBatch::from_rows(&stored_rows(&flows)));
+    Burst::with_side_tables(rows, SideTables { books, others: Vec::new() })
+}
+
+#[test]
+fn what_a_full_disk_left_out_until_the_end_is_in_the_books() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mount = |arguments: &[&str]| {
+        let output = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(folder.path()).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
+        weir_testkit::skip("root", "mounting a small disk needs root");
+        return;
+    }
+    let archive = folder.path().join("archive");
+    let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &format!("archive = '{}'", archive.display()))
+    else {
+        panic!("a sink")
+    };
+    let refused = context.counters.counter("rows_refused");
+    // another program takes what is left
+    let mut ballast = std::fs::File::create(folder.path().join("ballast")).expect("a file");
+    sink.take(accounted(1000)).expect("there is room");
+    while std::io::Write::write_all(&mut ballast, &[1; 4096]).is_ok() {}
+    context.stop.set();
+    let mut given = 1000;
+    while refused.get() < 5000 {
+        sink.take(accounted(1000)).expect("what is left is taken, so that it can be counted");
+        given += 1000;
+    }
+    let error = sink.finish().expect_err("not all was written").chain();
+    assert!(error.contains("cannot write to the archive"), "{error}");
+    drop((sink, ballast));
+    let snapshot = Snapshot::open(&archive).expect("an archive");
+    let counts = snapshot.books(i64::MIN, i64::MAX).expect("readable").totals();
+    let flows = snapshot.flows();
+    drop(snapshot);
+    assert!(mount(&["umount", "-l"]));
+    let of = |counter: weir_flow::Counter| counts[counter as usize];
+    assert_eq!(of(weir_flow::Counter::RecordsStored), given, "everything that came");
+    assert_eq!(of(weir_flow::Counter::RecordsNotStored), refused.get());
+    assert_eq!(weir_flow::books::balance_rows(&counts, flows, 0), Ok(()));
 }
 
 #[test]

@@ -215,6 +215,22 @@ fn sources_are_bounded() {
 }
 
 #[test]
+fn a_sender_has_one_share_of_the_sources_whatever_agents_it_names() {
+    let mut decoder = Decoder::new(Limits { sources_max: 400, ..Limits::default() });
+    let sample = |source: u32| tagged(1, &words(&[1, source, 1, 0, 0, 0, 0, 0]));
+    let samples: Vec<_> = (1..=60).map(sample).collect();
+    let send = |decoder: &mut Decoder, sender: u8, agent: u8| {
+        let mut octets = datagram(1, &samples);
+        // the address of the agent
+        octets[11] = agent;
+        decoder.datagram(SocketAddr::from(([198, 51, 100, sender], 1)), 1_000, &octets);
+        decoder.statistics().total(Counter::SourcesRefused)
+    };
+    assert_eq!([send(&mut decoder, 1, 1), send(&mut decoder, 1, 2), send(&mut decoder, 1, 3)], [0, 20, 80]);
+    assert_eq!(send(&mut decoder, 2, 4), 80, "another sender has its own");
+}
+
+#[test]
 fn counters_have_tables_of_their_own() {
     let generic = words(&[7, 6, 0, 1_000_000_000, 1, 3, 1, 2, 10, u32::MAX, 12, 0, 0, 0, 0, 4096, 20, 21, 22, 0, 0, 2]);
     let host = [words(&[1]), b"r\0\0\0".to_vec(), vec![9; 16], words(&[3, 2, 0])].concat();

@@ -1,0 +1,80 @@
+//! How much of what is limited for all together one source may take.
+//!
+//! Without that, the first who fills a table keeps everybody else out of it. What speaks against it: whoever forges
+//! addresses has a share for each.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::rate::source_of;
+
+/// One source takes at most this part.
+const PART: usize = 4;
+/// A limit that is no larger is too small to be shared out.
+const SMALL: usize = 64;
+
+/// What each source has taken: an address, or an IPv6 network of 64 bits.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    each_max: usize,
+    taken: HashMap<IpAddr, usize, foldhash::fast::RandomState>,
+}
+
+impl Shares {
+    /// Shares of a limit.
+    pub(crate) fn of(limit: usize) -> Self {
+        Self { each_max: (limit / PART).max(limit.min(SMALL)), taken: HashMap::default() }
+    }
+
+    /// How much more a source may take.
+    pub(crate) fn left(&self, address: IpAddr) -> usize {
+        let taken = self.taken.get(&source_of(address)).copied().unwrap_or(0);
+        self.each_max.saturating_sub(taken)
+    }
+
+    /// Takes that a source has so much more.
+    pub(crate) fn take(&mut self, address: IpAddr, count: usize) {
+        if count > 0 {
+            *self.taken.entry(source_of(address)).or_insert(0) += count;
+        }
+    }
+
+    /// Takes that a source has so much less.
+    pub(crate) fn give_back(&mut self, address: IpAddr, count: usize) {
+        let source = source_of(address);
+        let Some(taken) = self.taken.get_mut(&source) else { return };
+        *taken = taken.saturating_sub(count);
+        if *taken == 0 {
+            self.taken.remove(&source);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_source_has_a_quarter_and_gives_it_back() {
+        let mut shares = Shares::of(1_000);
+        let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        shares.take(one, 200);
+        assert_eq!((shares.left(one), shares.left(other)), (50, 250));
+        shares.take(one, 50);
+        shares.give_back(one, 100);
+        assert_eq!(shares.left(one), 100);
+        shares.give_back(one, 150);
+        assert!(shares.taken.is_empty());
+        assert_eq!(Shares::of(2).left(one), 2, "too small to be shared out");
+    }
+
+    #[test]
+    fn who_has_an_ipv6_network_has_one_share() {
+        let mut shares = Shares::of(1_000);
+        let address = |network: u16, last: u16| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, last));
+        shares.take(address(1, 1), 250);
+        assert_eq!((shares.left(address(1, 2)), shares.left(address(2, 1))), (0, 250));
+    }
+}
