@@ -14,9 +14,9 @@ use utoipa::ToSchema;
 use weir_filter::{Comparison, Operand, Predicate, Test};
 use weir_flow::Column;
 use weir_query::{AggregateKey, FlowQuery, Select};
-use weir_sql::Totals;
+use weir_sql::{FlowAnswer, Totals};
 
-use crate::problem::Answered;
+use crate::problem::{Answered, Problem};
 use crate::service::Question;
 
 /// Rows up to which flows are counted by their intervals though their totals come from summaries.
@@ -90,6 +90,12 @@ impl SamplingCounts {
     }
 }
 
+/// Flows by their sampling interval.
+fn by_interval() -> Select {
+    let keys = vec![AggregateKey::Column(Column::SamplingInterval)];
+    Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None }
+}
+
 impl Question<'_> {
     /// What all flows that a question is about carried together, and how they were sampled.
     pub(crate) fn overview(&self, query: &FlowQuery) -> Answered<Overview> {
@@ -98,10 +104,44 @@ impl Question<'_> {
             let totals = self.answers.totals(query)?;
             return Ok(Overview { totals, sampling: self.sampling(query)? });
         }
-        let keys = vec![AggregateKey::Column(Column::SamplingInterval)];
-        let select = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
+        let answer = self.answers.ask(&FlowQuery { select: by_interval(), ..query.clone() })?;
+        self.overview_of(query, answer)
+    }
+
+    /// The same, with what `take` makes of the totals and of the answers to several questions about groups of these flows, in
+    /// their order. The flows are read once where that is possible.
+    pub(crate) fn overview_with<T>(
+        &self,
+        query: &FlowQuery,
+        selects: &[Select],
+        mut take: impl FnMut(&Totals, FlowAnswer) -> Answered<T>,
+    ) -> Answered<(Overview, Vec<T>)> {
+        for select in selects {
+            self.check(&FlowQuery { select: select.clone(), ..query.clone() })?;
+        }
+        if self.is_summed(query) {
+            let overview = self.overview(query)?;
+            let taken = self.answers.ask_several(query, selects, |answer| take(&overview.totals, answer))?;
+            return Ok((overview, taken));
+        }
+        let selects: Vec<Select> = std::iter::once(by_interval()).chain(selects.iter().cloned()).collect();
+        // the first answer has the totals
+        let mut first: Option<Overview> = None;
+        let taken = self.answers.ask_several(query, &selects, |answer| -> Answered<Option<T>> {
+            let Some(overview) = first else {
+                first = Some(self.overview_of(query, answer)?);
+                return Ok(None);
+            };
+            take(&overview.totals, answer).map(Some)
+        })?;
+        let overview = first.ok_or_else(|| Problem::internal("a question has no answer"))?;
+        Ok((overview, taken.into_iter().flatten().collect()))
+    }
+
+    /// Sums up the flows of a question by their intervals.
+    fn overview_of(&self, query: &FlowQuery, answer: FlowAnswer) -> Answered<Overview> {
         let (mut totals, mut counts) = (Totals::default(), SamplingCounts::default());
-        for batch in self.answers.ask(&FlowQuery { select, ..query.clone() })? {
+        for batch in answer {
             let batch = batch?;
             totals.add(&batch);
             counts.add(&batch);

@@ -126,12 +126,14 @@ fn ranked(question: &Question<'_>, query: &FlowQuery, form: AnswerForm) -> Answe
     body.finish(&notes)
 }
 
-fn with_shares(schema: &SchemaRef) -> SchemaRef {
+/// The columns of an answer, and those of shares.
+pub(super) fn with_shares(schema: &SchemaRef) -> SchemaRef {
     let shares = SHARED.map(|name| Arc::new(Field::new(format!("{name}_share"), DataType::Float64, true)));
     Arc::new(Schema::new(schema.fields().iter().cloned().chain(shares).collect::<Vec<_>>()))
 }
 
-fn add_shares(batch: &RecordBatch, schema: &SchemaRef, totals: &Totals) -> Answered<RecordBatch> {
+/// A batch with the shares of its rows, whose columns are those of `schema`.
+pub(super) fn add_shares(batch: &RecordBatch, schema: &SchemaRef, totals: &Totals) -> Answered<RecordBatch> {
     let share = |name: &str| -> ArrayRef {
         let total = match name {
             "flows" => totals.flows,

@@ -84,6 +84,29 @@ fn counts_are_as_measured_unless_they_are_asked_for_scaled() {
     assert_eq!(pairs(&groups, ["protocol", "bytes"]), json!([[6, 1_030_000], [17, 5000]]));
     pictures(&service);
     single_flows(&service);
+    several_columns(&service);
+}
+
+/// Rankings of several columns at once are those of each, about the same flows.
+fn several_columns(service: &Service) {
+    for which in ["", "&filter=proto%20tcp", "&filter=proto%20tcp&scaled=true", "&scaled=true"] {
+        let found = service.get(&format!("/facets?columns=srcip,proto,exporter&limit=2{which}"));
+        let facets = found["facets"].as_array().expect("facets");
+        assert_eq!(facets.len(), 3, "{which}");
+        for (facet, by) in facets.iter().zip(["srcip", "proto", "exporter"]) {
+            let alone = service.get(&format!("/rank?by={by}&limit=2{which}"));
+            let same = ["columns", "rows", "is_truncated"].map(|member| facet[member] == alone[member]);
+            assert_eq!((&facet["by"], same), (&json!(by), [true; 3]), "{which}: {facet} {alone}");
+            assert_eq!((&found["totals"], &found["sampling"]), (&alone["totals"], &alone["sampling"]), "{which}");
+        }
+    }
+    let tcp = service.get("/facets?columns=proto&filter=proto%20tcp&scaled=true");
+    assert_eq!(pairs(&tcp["facets"][0], ["protocol", "bytes"]), json!([[6, 1_030_000]]));
+    assert_eq!(tcp["sampling"], sampling(true, "reported", [1, 0]));
+    let problem = |path: &str| service.ask("GET", &format!("/api/v1/facets?{path}"), &[], "").problem();
+    assert_eq!(problem("columns=").1, "'columns' has 0 columns, and 1 to 16 are possible");
+    assert_eq!(problem("columns=proto,colour").1, "flows cannot be grouped by 'colour'");
+    assert_eq!(problem("columns=proto&limit=0").0, 400);
 }
 
 fn pictures(service: &Service) {
