@@ -139,6 +139,7 @@ export interface InterfaceTraffic {
   flows: Count;
   packets: Count;
   bytes: Count;
+  has_sampled?: boolean;
 }
 
 /** What `/interfaces` lists. */
@@ -148,6 +149,7 @@ export interface Interface {
   name: string | null;
   description: string | null;
   speed_bps: number | null;
+  is_scaled?: boolean;
   in: InterfaceTraffic;
   out: InterfaceTraffic;
 }

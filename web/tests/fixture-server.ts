@@ -27,7 +27,7 @@ const PARAMETERS: Record<string, string[]> = {
   "GET flows/download": [...WHICH, "columns", "order", "limit", "format"],
   "GET names": ["addresses"],
   "GET exporters/10.0.0.2": WINDOW,
-  "GET interfaces": WINDOW,
+  "GET interfaces": [...WINDOW, "scaled"],
   "GET rank": [...COUNTED, "by", "limit"],
   "GET group": [...COUNTED, "by", "limit"],
   "GET timeline": [...COUNTED, "by", "top", "points"],

@@ -96,6 +96,21 @@ impl ColumnBody {
         let unit = unit.map(str::to_owned);
         Self { name: field.name().clone(), label: label.to_owned(), kind, unit, description: None }
     }
+
+    /// The columns of an answer whose packets and octets may be scaled by sampling: those of flows are as measured.
+    pub(crate) fn of_schema(schema: &Schema, is_scaled: bool) -> Vec<Self> {
+        let column = |field: &Arc<Field>| {
+            let column = Self::of_field(field);
+            let what = match column.name.as_str() {
+                "packets" => "Packets",
+                "bytes" => "Octets",
+                _ => return column,
+            };
+            let description = is_scaled.then(|| format!("{what} of the flows, scaled by sampling."));
+            Self { description: description.or_else(|| column.description.clone()), ..column }
+        };
+        schema.fields().iter().map(column).collect()
+    }
 }
 
 fn kind_of(field: &Field) -> ValueKind {
@@ -209,7 +224,8 @@ impl BodyMaker {
     }
 
     fn json(self, notes: &AnswerNotes) -> Result<CachedAnswer, Problem> {
-        let columns: Vec<ColumnBody> = self.schema.fields().iter().map(|field| ColumnBody::of_field(field)).collect();
+        let is_scaled = notes.sampling.is_some_and(|sampling| sampling.is_scaled);
+        let columns = ColumnBody::of_schema(&self.schema, is_scaled);
         let text = |value: Result<String, serde_json::Error>| value.map_err(Problem::from);
         let mut body = format!(
             "{{\"columns\":{},\"rows\":{},\"completeness\":{},\"position\":{},\"is_truncated\":{}",
@@ -285,6 +301,9 @@ mod tests {
         let octets = body.finish(&notes()).expect("a body").octets(1.5, true);
         let table: TableAnswer = serde_json::from_slice(&octets).expect("a table answer");
         assert_eq!(table.columns[0].kind, ValueKind::Number);
+        assert_eq!(table.columns[0].description.as_deref(), Some("Octets of the flows, scaled by sampling."));
+        let measured = ColumnBody::of_schema(&batch().schema(), false);
+        assert_eq!(measured, [ColumnBody::of_column(Column::Bytes)]);
         assert_eq!(serde_json::json!(table.rows), serde_json::json!([[1500], ["1152921504606846976"], [null]]));
         assert_eq!((table.position, table.took_ms, table.is_cached), (42, 1.5, true));
         assert_eq!((table.totals, table.sampling), (notes().totals, notes().sampling));

@@ -112,7 +112,7 @@ pub(crate) async fn facets(
         let (mut names, mut octets_left) = (columns.iter(), question.service.answer_octets_max());
         let take = |totals: &Totals, answer: FlowAnswer| {
             let name = names.next().map_or("", String::as_str);
-            facet(name, answer, totals, limit, &mut octets_left)
+            facet((name, answer), totals, (limit, query.scaled), &mut octets_left)
         };
         let (Overview { totals, sampling }, facets) = question.overview_with(&query, &selects, take)?;
         Ok(CachedAnswer::open_json(format!(
@@ -128,9 +128,14 @@ pub(crate) async fn facets(
 }
 
 /// One of the facets as an object of JSON.
-fn facet(name: &str, answer: FlowAnswer, totals: &Totals, limit: usize, octets_left: &mut usize) -> Answered<String> {
+fn facet(
+    (name, answer): (&str, FlowAnswer),
+    totals: &Totals,
+    (limit, is_scaled): (usize, bool),
+    octets_left: &mut usize,
+) -> Answered<String> {
     let schema = with_shares(answer.schema());
-    let columns: Vec<ColumnBody> = schema.fields().iter().map(|field| ColumnBody::of_field(field)).collect();
+    let columns = ColumnBody::of_schema(&schema, is_scaled);
     let (mut rows, mut count) = (JsonRows::default(), 0);
     for batch in answer {
         let batch = batch?;

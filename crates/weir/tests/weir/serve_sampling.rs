@@ -8,10 +8,10 @@ use super::process::run;
 use super::service::{Service, hash};
 
 /// One packet in 1000 was sampled, none was left out, and not reported.
-const FLOWS: &str = "start,end,exporter,src_addr,dst_addr,protocol,packets,bytes,sampling_interval\n\
-    1704103200.000,1704103200.000,192.0.2.1,10.0.0.1,10.0.0.9,6,10,1000,1000\n\
-    1704103201.000,1704103201.000,192.0.2.2,10.0.0.2,10.0.0.9,6,20,30000,1\n\
-    1704103202.000,1704103202.000,192.0.2.3,10.0.0.3,10.0.0.9,17,5,5000,\n";
+const FLOWS: &str = "start,end,exporter,src_addr,dst_addr,protocol,packets,bytes,sampling_interval,in_if\n\
+    1704103200.000,1704103200.000,192.0.2.1,10.0.0.1,10.0.0.9,6,10,1000,1000,3\n\
+    1704103201.000,1704103201.000,192.0.2.2,10.0.0.2,10.0.0.9,6,20,30000,1,3\n\
+    1704103202.000,1704103202.000,192.0.2.3,10.0.0.3,10.0.0.9,17,5,5000,,\n";
 const HEADER: &str = "exporter,domain,sampler,in_if,from,to,interval";
 const WINDOW: &str = "from=2024-01-01T10:00:00Z&until=2024-01-01T10:00:02.999Z";
 
@@ -85,6 +85,21 @@ fn counts_are_as_measured_unless_they_are_asked_for_scaled() {
     pictures(&service);
     single_flows(&service);
     several_columns(&service);
+    interfaces(&service);
+}
+
+/// What came in through each interface: its exporter, and octets with whether any of its flows was sampled.
+fn interfaces(service: &Service) {
+    let received = |path: &str| -> Value {
+        let listed = service.get(path);
+        let rows = listed.as_array().expect("interfaces").iter();
+        rows.map(|one| json!([one["exporter"], one["is_scaled"], one["in"]["bytes"], one["in"]["has_sampled"]]))
+            .collect()
+    };
+    let measured = json!([["192.0.2.2", false, 30_000, false], ["192.0.2.1", false, 1000, true]]);
+    assert_eq!(received("/interfaces"), measured);
+    let scaled = json!([["192.0.2.1", true, 1_000_000, true], ["192.0.2.2", true, 30_000, false]]);
+    assert_eq!(received("/interfaces?scaled=true"), scaled);
 }
 
 /// Rankings of several columns at once are those of each, about the same flows.
