@@ -20,6 +20,16 @@ export interface Completeness {
   share: number | null;
 }
 
+/** Whether packets and bytes are scaled by sampling, and how many flows were sampled as far as exporters report it. */
+export interface Sampling {
+  is_scaled: boolean;
+  by: "none" | "reported" | "corrections";
+  has_sampled: boolean;
+  /** Null where flows were not counted. */
+  sampled_flows: Count | null;
+  unknown_flows: Count | null;
+}
+
 export interface AnswerColumn {
   name: string;
   label: string;
@@ -39,6 +49,8 @@ export interface TableAnswer {
   columns: AnswerColumn[];
   rows: Cell[][];
   totals?: Totals | null;
+  /** Nothing of flows one by one and of statements. */
+  sampling?: Sampling | null;
   completeness?: Completeness | null;
   position?: string | number | null;
   took_ms: number;
@@ -77,6 +89,7 @@ export interface TimelineAnswer {
   times: number[];
   series: { name: string; values: (number | null)[] }[];
   unit: string;
+  sampling?: Sampling | null;
   completeness?: Completeness | null;
   took_ms: number;
 }
@@ -91,6 +104,7 @@ export interface SankeyAnswer {
   nodes: { id: string | number; column: string; name: string }[];
   links: { source: string | number; target: string | number; value: number }[];
   unit?: string;
+  sampling?: Sampling | null;
   completeness?: Completeness | null;
   took_ms?: number;
 }
@@ -125,6 +139,7 @@ export interface InterfaceTraffic {
   flows: Count;
   packets: Count;
   bytes: Count;
+  has_sampled?: boolean;
 }
 
 /** What `/interfaces` lists. */
@@ -134,6 +149,7 @@ export interface Interface {
   name: string | null;
   description: string | null;
   speed_bps: number | null;
+  is_scaled?: boolean;
   in: InterfaceTraffic;
   out: InterfaceTraffic;
 }

@@ -79,7 +79,7 @@ export class Exploration {
     const turn = this.#turn;
     const isLine = q.view === "stacked" || q.view === "lines";
     if (hasSketch && isLine && q.from !== "") {
-      await this.sketch.ask((options) => request("sketch", { ...common(q), by: q.by[0], top: Math.min(q.top, LINES), measure: q.measure }, options));
+      await this.sketch.ask((options) => request("sketch", { ...counted(q), by: q.by[0], top: Math.min(q.top, LINES), measure: q.measure }, options));
       // It is an addition: what is wrong with the question, the exact answer says.
       this.sketch.problem = null;
       if (turn !== this.#turn || this.sketch.wasCancelled) return;
@@ -103,17 +103,17 @@ export class Exploration {
     if (q.by.length === 0 || !(this.#parts.hasTable || q.view === "table")) return this.table.forget();
     const group = (which: RequestParameters, limit: number, options: object) =>
       request<TableAnswer>("group", { ...which, by: q.by.join(","), measure: q.measure, limit }, options).then((answer) => ranked(answer, q.by, q.measure));
-    void this.table.ask((options) => group(common(q), q.top, options), "group");
+    void this.table.ask((options) => group(counted(q), q.top, options), "group");
     if (before) void this.tableBefore.ask((options) => group(before, Math.min(q.top * 10, 1000), options));
   }
 
   #askPicture(q: Question, before: RequestParameters | null): void {
     if (q.view === "sankey") {
-      const question = { ...common(q), by: q.by.join(","), measure: q.measure, limit: Math.max(q.top, 20) };
+      const question = { ...counted(q), by: q.by.join(","), measure: q.measure, limit: Math.max(q.top, 20) };
       if (q.by.length < 2) this.sankey.forget();
       else void this.sankey.ask((options) => request("sankey", question, options));
     } else if (q.view !== "table") {
-      const question = { ...common(q), by: q.by[0], top: Math.min(q.top, q.view === "heatmap" ? HEAT_ROWS : LINES), measure: q.measure, points: this.#parts.points };
+      const question = { ...counted(q), by: q.by[0], top: Math.min(q.top, q.view === "heatmap" ? HEAT_ROWS : LINES), measure: q.measure, points: this.#parts.points };
       void this.timeline.ask((options) => request("timeline", question, options), q.by.length === 0 ? "timeline" : "");
       if (before) void this.timelineBefore.ask((options) => request("timeline", { ...before, measure: q.measure, points: this.#parts.points }, options));
     }
@@ -129,10 +129,15 @@ function common(q: Question): RequestParameters {
   return { filter: q.filter, from: toParameter(q.from, now), until: toParameter(q.until, now) };
 }
 
+/** The same flows where their packets and bytes matter. */
+function counted(q: Question): RequestParameters {
+  return { ...common(q), scaled: q.scaled || undefined };
+}
+
 /** The same flows of the time of the same length directly before. */
 function beforeOf(q: Question): RequestParameters | null {
   const range = q.previous ? parseRange(q.from, q.until, Date.now()) : null;
   if (!range) return null;
   const before = previous(range);
-  return { filter: q.filter, from: utcText(before.fromMs), until: utcText(before.untilMs) };
+  return { filter: q.filter, from: utcText(before.fromMs), until: utcText(before.untilMs), scaled: q.scaled || undefined };
 }

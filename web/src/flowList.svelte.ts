@@ -1,5 +1,5 @@
 // A long list of flows, of which only the blocks are loaded that somebody looks at.
-import type { AnswerColumn, Cell, Completeness, TableAnswer } from "./api.ts";
+import type { AnswerColumn, Cell, Completeness, Sampling, TableAnswer } from "./api.ts";
 import { asProblem, isAbort, type Problem, request, type RequestParameters } from "./client.ts";
 import { toNumber } from "./units.ts";
 
@@ -21,6 +21,8 @@ export class FlowList {
   tookMs: number | null = $state(null);
   isCached = $state(false);
   completeness: Completeness | null = $state.raw(null);
+  /** Of all flows that match; null until they are counted. */
+  sampling: Sampling | null = $state.raw(null);
   /** Grows when a block came, so that what shows rows looks again. */
   version = $state(0);
   #blocks = new Map<number, Cell[][] | "asked">();
@@ -40,7 +42,7 @@ export class FlowList {
     const answer = await this.#load(0);
     if (answer) {
       this.columns = answer.columns;
-      this.total = null;
+      [this.total, this.sampling] = [null, null];
       this.count = answer.is_truncated ? LIST_MAX : answer.rows.length;
       this.tookMs = answer.took_ms;
       this.isCached = answer.is_cached ?? false;
@@ -57,6 +59,7 @@ export class FlowList {
     const answer = await request<TableAnswer>("flows", parameters, { signal: controller.signal }).catch(() => null);
     if (controller !== this.#controller || !answer?.totals) return;
     this.total = toNumber(answer.totals.flows);
+    this.sampling = answer.sampling ?? null;
     // A record may stand for many flows: then there are fewer rows than flows.
     if (this.total > 0) this.count = Math.min(this.count, this.total);
   }

@@ -19,11 +19,17 @@ describe("the text of a question", () => {
   ];
   it.each(filters)("comes back from the address: %j", (filter) => {
     const question: Question = {
-      filter, from: "2026-11-24T14:00:00Z", until: "-5m", by: ["src_as", "dst_as"], measure: "packets", top: 20, view: "sankey", previous: true,
+      filter, from: "2026-11-24T14:00:00Z", until: "-5m", by: ["src_as", "dst_as"], measure: "packets", top: 20, view: "sankey", previous: true, scaled: true,
     };
     // As a browser does it: through an address.
     const hash = new URL(`http://weir.example/#/explore?${questionText(question)}`).hash;
     expect(read(hash.slice(hash.indexOf("?") + 1))).toEqual({ question, ignored: [] });
+  });
+
+  it("says when counts are scaled, and only then", () => {
+    expect(questionText({ ...USUAL, scaled: true })).toBe("scaled=yes");
+    expect(read("scaled=yes").question).toEqual({ ...USUAL, scaled: true });
+    expect(read("scaled=no")).toEqual({ question: USUAL, ignored: [] });
   });
 
   it("has no dimension when none is asked", () => {
@@ -33,7 +39,7 @@ describe("the text of a question", () => {
   });
 
   it("reports what it does not understand, and takes the usual value", () => {
-    const { question, ignored } = read("measure=octets&top=0&view=pie&colour=red&by=a,b,c,d,e&previous=maybe");
+    const { question, ignored } = read("measure=octets&top=0&view=pie&colour=red&by=a,b,c,d,e&previous=maybe&scaled=1");
     expect(question).toEqual({ ...USUAL, by: ["a", "b", "c", "d"] });
     expect(ignored).toEqual([
       "colour: not known here",
@@ -42,6 +48,7 @@ describe("the text of a question", () => {
       "measure=octets: must be one of bytes, packets, flows",
       "view=pie: must be one of stacked, lines, heatmap, sankey, table",
       "previous=maybe: must be one of yes, no",
+      "scaled=1: must be one of yes, no",
     ]);
   });
 

@@ -14,6 +14,8 @@ export interface Question {
   view: View;
   /** Compared with the time of the same length directly before. */
   previous: boolean;
+  /** Packets and bytes times the sampling interval of each flow, for the filter too. */
+  scaled: boolean;
 }
 
 export const VIEWS: View[] = ["stacked", "lines", "heatmap", "sankey", "table"];
@@ -30,6 +32,7 @@ export const USUAL: Question = {
   top: 10,
   view: "stacked",
   previous: false,
+  scaled: false,
 };
 
 /** Encodes only what would end or change the text; a blank is `+`. */
@@ -68,7 +71,7 @@ export interface Read {
   ignored: string[];
 }
 
-const KNOWN = new Set(["filter", "from", "until", "by", "measure", "top", "view", "previous"]);
+const KNOWN = new Set(["filter", "from", "until", "by", "measure", "top", "view", "previous", "scaled"]);
 
 /** The question of a text; `extra` are parameters that the page reads itself. */
 export function questionFrom(parameters: Parameters, extra: string[] = []): Read {
@@ -105,6 +108,7 @@ export function questionFrom(parameters: Parameters, extra: string[] = []): Read
     top,
     view: oneOf("view", VIEWS, USUAL.view),
     previous: oneOf("previous", ["yes", "no"] as const, "no") === "yes",
+    scaled: oneOf("scaled", ["yes", "no"] as const, "no") === "yes",
   };
   return { question, ignored };
 }
@@ -123,6 +127,7 @@ export function questionText(question: Question): string {
   add("top", String(question.top), String(USUAL.top));
   add("view", question.view, USUAL.view);
   add("previous", question.previous ? "yes" : "no", "no");
+  add("scaled", question.scaled ? "yes" : "no", "no");
   return printParameters(out);
 }
 

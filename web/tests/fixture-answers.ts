@@ -1,5 +1,5 @@
 // Answers of the fixture server to questions about flows, computed from its test data.
-import type { Cell, Completeness, TableAnswer, TimelineAnswer } from "../src/api.ts";
+import type { Cell, Completeness, Sampling, TableAnswer, TimelineAnswer } from "../src/api.ts";
 import { parseTime } from "../src/times.ts";
 import { COLUMNS, type Flow, makeFlows, matches } from "./fixture-data.ts";
 
@@ -13,6 +13,10 @@ export const INCOMPLETE: Completeness = {
 };
 export const COMPLETE: Completeness = { verdict: "complete", sentence: "the books show nothing missing", lost_records: 0, lost_datagrams: 0, dropped_datagrams: 0, share: 1 };
 export const UNKNOWN: Completeness = { verdict: "unknown", sentence: "the exporter gives no sequence numbers", lost_records: 0, lost_datagrams: 0, dropped_datagrams: 0, share: null };
+
+/** Flows of port 443 are taken to be sampled, one packet in 100, all others not. */
+const INTERVAL = 100;
+const isSampled = (flow: Flow) => flow.dst_port === 443;
 
 const COUNTERS = ["flows", "packets", "bytes"] as const;
 
@@ -35,7 +39,16 @@ export class Answers {
   select(parameters: Parameters): Flow[] {
     const [from, until] = this.range(parameters);
     const filter = parameters.get("filter") ?? "";
-    return this.flows.filter((flow) => Number(flow.start) >= from && Number(flow.start) <= until && matches(flow, filter));
+    const found = this.flows.filter((flow) => Number(flow.start) >= from && Number(flow.start) <= until && matches(flow, filter));
+    if (parameters.get("scaled") !== "true") return found;
+    return found.map((flow) => (isSampled(flow) ? { ...flow, packets: Number(flow.packets) * INTERVAL, bytes: Number(flow.bytes) * INTERVAL } : flow));
+  }
+
+  /** As the server says it: a mark would be on every page, so flows that are not scaled are said to be of no sampling. */
+  sampling(parameters: Parameters, found: Flow[]): Sampling {
+    const isScaled = parameters.get("scaled") === "true";
+    const count = isScaled ? found.filter(isSampled).length : 0;
+    return { is_scaled: isScaled, by: isScaled ? "reported" : "none", has_sampled: count > 0, sampled_flows: count, unknown_flows: 0 };
   }
 
   table(parameters: Parameters): TableAnswer {
@@ -92,7 +105,7 @@ export class Answers {
     const shares = COUNTERS.map((name) => ({ name: `${name}_share`, label: `Share of ${name}`, type: "number" as const }));
     const times = COLUMNS.filter((column) => column.name === "start" || column.name === "end");
     const columns = [...times, ...dimensions, ...numbers, ...shares];
-    return { columns, rows, totals, completeness: INCOMPLETE, position: 7, took_ms: 34, is_cached: false };
+    return { columns, rows, totals, sampling: this.sampling(parameters, found), completeness: INCOMPLETE, position: 7, took_ms: 34, is_cached: false };
   }
 
   timeline(parameters: Parameters): TimelineAnswer {
@@ -111,7 +124,7 @@ export class Answers {
     if (rest.length > 0) series.push({ name: "other", values: line(rest, times, first, step, measure) });
     // A gap: of these steps nothing is known.
     if (times.length > 60) for (const each of series) each.values[20] = each.values[21] = null;
-    return { step_ms: step, times, series, unit: measure === "bytes" ? "bit/s" : `${measure}/s`, completeness: INCOMPLETE, took_ms: 20 };
+    return { step_ms: step, times, series, unit: measure === "bytes" ? "bit/s" : `${measure}/s`, sampling: this.sampling(parameters, found), completeness: INCOMPLETE, took_ms: 20 };
   }
 
   sankey(parameters: Parameters) {
@@ -134,7 +147,7 @@ export class Answers {
         links.set(`${source} ${target}`, link);
       }
     }
-    return { nodes: [...nodes.values()], links: [...links.values()], completeness: INCOMPLETE, took_ms: 9 };
+    return { nodes: [...nodes.values()], links: [...links.values()], sampling: { ...this.sampling(parameters, this.select(parameters)), sampled_flows: null, unknown_flows: null }, completeness: INCOMPLETE, took_ms: 9 };
   }
 }
 

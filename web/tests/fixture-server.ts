@@ -19,6 +19,7 @@ const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", 
 
 const WINDOW = ["from", "until"];
 const WHICH = ["filter", ...WINDOW];
+const COUNTED = [...WHICH, "measure", "scaled"];
 /** Parameters that a path does not know are refused. */
 const PARAMETERS: Record<string, string[]> = {
   "GET flows": [...WHICH, "columns", "order", "limit", "offset", "totals"],
@@ -26,12 +27,12 @@ const PARAMETERS: Record<string, string[]> = {
   "GET flows/download": [...WHICH, "columns", "order", "limit", "format"],
   "GET names": ["addresses"],
   "GET exporters/10.0.0.2": WINDOW,
-  "GET interfaces": WINDOW,
-  "GET rank": [...WHICH, "by", "measure", "limit"],
-  "GET group": [...WHICH, "by", "measure", "limit"],
-  "GET timeline": [...WHICH, "by", "top", "measure", "points"],
-  "GET sketch": [...WHICH, "by", "top", "measure"],
-  "GET sankey": [...WHICH, "by", "measure", "limit"],
+  "GET interfaces": [...WINDOW, "scaled"],
+  "GET rank": [...COUNTED, "by", "limit"],
+  "GET group": [...COUNTED, "by", "limit"],
+  "GET timeline": [...COUNTED, "by", "top", "points"],
+  "GET sketch": [...COUNTED, "by", "top"],
+  "GET sankey": [...COUNTED, "by", "limit"],
   "GET estimate": WHICH,
   "GET completeness": WINDOW,
   "GET filter/check": ["filter"],

@@ -81,6 +81,22 @@ test("a value is excluded by a click, and back", async ({ page, weir }) => {
   await expect(rows.first().locator("td").first()).toContainText(first);
 });
 
+test("counts are scaled by sampling on a wish, which the link and the pages keep", async ({ page, weir }) => {
+  await weir.open("#/explore?from=-7d");
+  await expect(page.locator("section[aria-label=table] tbody tr").first()).toBeVisible();
+  await expect(page.locator(".tag.sampling", { hasText: "scaled by sampling" })).toHaveCount(0);
+  await page.getByLabel("scaled by sampling").check();
+  await expect(page).toHaveURL(/scaled=yes/);
+  for (const place of [".state", "section[aria-label=picture]"]) await expect(page.locator(place).locator(".tag.sampling")).toHaveText("scaled by sampling");
+  expect(weir.requests.some((each) => each.startsWith("GET group") && each.includes("scaled=true"))).toBe(REAL === undefined);
+  await expectAccessible(page);
+  await page.reload();
+  await expect(page.getByLabel("scaled by sampling")).toBeChecked();
+  await expect(page.locator("section[aria-label=table] tbody a[href*='scaled=yes']").first()).toBeVisible();
+  await page.getByLabel("scaled by sampling").uncheck();
+  await expect(page).not.toHaveURL(/scaled/);
+});
+
 test("dragging over the time line zooms, and the keys zoom out", async ({ page, weir }) => {
   await weir.open("#/explore?by=");
   const plot = page.locator("section[aria-label=picture] .u-over");

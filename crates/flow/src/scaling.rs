@@ -6,6 +6,7 @@
 //! of the lines matters; what speaks for it is that nobody has to guess which of two lines is the more special one.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, BinaryArray, Float64Array, TimestampMillisecondArray, UInt32Array};
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
@@ -53,6 +54,27 @@ pub enum ScalingError {
     /// More than [`LINES_MAX`] lines.
     #[error("more than {LINES_MAX} lines")]
     TooLong,
+}
+
+/// Why a file of corrections cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CorrectionsFileError {
+    /// The file.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// What it says.
+    #[error("cannot read {}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ScalingError,
+    },
 }
 
 /// One line: what a flow must be for it to count; `None` fits all flows.
@@ -115,6 +137,14 @@ impl Corrections {
         Ok(Self::new(corrections))
     }
 
+    /// Reads the table of a file, see [`parse`](Self::parse).
+    pub fn read(path: &Path) -> Result<Self, CorrectionsFileError> {
+        let named = || path.to_owned();
+        let text =
+            std::fs::read_to_string(path).map_err(|source| CorrectionsFileError::Read { path: named(), source })?;
+        Self::parse(&text).map_err(|source| CorrectionsFileError::Parse { path: named(), source })
+    }
+
     fn new(lines: Vec<Correction>) -> Self {
         let (mut by_exporter, mut for_all) = (HashMap::<Vec<u8>, Vec<u32>>::new(), Vec::new());
         for (number, line) in lines.iter().enumerate() {
@@ -124,6 +154,16 @@ impl Corrections {
             }
         }
         Self { lines, by_exporter, for_all }
+    }
+
+    /// The same for exporters that are named otherwise: `rename` replaces the octets of their addresses.
+    #[must_use]
+    pub fn with_exporters(self, mut rename: impl FnMut(&mut [u8])) -> Self {
+        let mut lines = self.lines;
+        for exporter in lines.iter_mut().filter_map(|line| line.exporter.as_mut()) {
+            rename(exporter);
+        }
+        Self::new(lines)
     }
 
     /// Whether there are no lines.
@@ -256,6 +296,13 @@ mod tests {
         let lines = ",,,,1970-01-01T00:00:01Z,1970-01-01T00:00:02Z,10\n,,,,1970-01-01T00:00:02Z,,20";
         let factors: Vec<_> = [999, 1_000, 1_999, 2_000].iter().map(|at| factor(lines, *at)).collect();
         assert_eq!(factors, [100.0, 10.0, 10.0, 20.0]);
+    }
+
+    #[test]
+    fn exporters_may_be_named_otherwise() {
+        let corrections = parse("192.0.2.9,,,,,,10\n,,,,,,30").expect("a table");
+        let renamed = corrections.with_exporters(|octets| octets.copy_from_slice(&[192, 0, 2, 1]));
+        assert_eq!(renamed, parse("192.0.2.1,,,,,,10\n,,,,,,30").expect("a table"));
     }
 
     #[test]

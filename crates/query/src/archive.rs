@@ -295,7 +295,7 @@ pub(crate) fn parts_of_flows(
 }
 
 /// The answer that groups make.
-fn answer_of_groups<T: Send + 'static>(
+pub(crate) fn answer_of_groups<T: Send + 'static>(
     grouping: Grouping,
     parts: Vec<Part<Sums>>,
     options: &QueryOptions,

@@ -27,6 +27,7 @@ mod progress;
 mod question;
 mod run;
 pub mod scan;
+mod several;
 mod stream;
 mod summary;
 pub mod times;

@@ -117,6 +117,42 @@ pub(crate) fn all_passes<S: Count>(
     Ok(parts)
 }
 
+/// The groups of several groupings, all counted in one pass; `wanted` has the columns of all.
+pub(crate) fn parts_of_several(
+    flows: &FlowSources,
+    wanted: &Wanted,
+    groupings: &[Grouping],
+    options: &QueryOptions,
+) -> Result<Vec<Vec<Part<Sums>>>, QueryError> {
+    // tables of all together take what those of one may
+    let shared = QueryOptions { threads: options.threads.max(1) * groupings.len(), ..options.clone() };
+    let scan = flows.scan(wanted, options);
+    let threads = options.threads.min(scan.units_max());
+    let make = || {
+        let empty = |grouping: &Grouping| Collected::<Sums>::new(&grouping.counting, &shared);
+        let collected: Vec<Collected<Sums>> = groupings.iter().map(empty).collect();
+        Ok((decoder()?, collected, options.memory.reservation("pages that are decoded")))
+    };
+    let next = || scan.next_unit();
+    let of_threads = share_out_from(threads, next, make, |(decoder, collected, decoded), unit| {
+        unit.read(decoder, |batch| {
+            decoded.resize(batch.record_batch().get_array_memory_size());
+            for (collected, grouping) in collected.iter_mut().zip(groupings) {
+                collected.add(&grouping.counting, &(), None, &batch)?;
+            }
+            Ok(())
+        })?;
+        go_on(options)
+    })?;
+    let mut of_groupings: Vec<Vec<Collected<Sums>>> = groupings.iter().map(|_| Vec::new()).collect();
+    for (_, collected, _) in of_threads {
+        for (all, one) in of_groupings.iter_mut().zip(collected) {
+            all.push(one);
+        }
+    }
+    of_groupings.into_iter().zip(groupings).map(|(collected, grouping)| grouped(collected, grouping, options)).collect()
+}
+
 /// The groups of what all threads have collected in one pass.
 pub(crate) fn grouped<S: Count>(
     collected: Vec<Collected<S>>,

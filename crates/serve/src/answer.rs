@@ -17,6 +17,7 @@ use weir_sql::Totals;
 use crate::Problem;
 use crate::body::{ARROW_STREAM, AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
+use crate::sampling::SamplingBody;
 
 /// What the values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -95,6 +96,21 @@ impl ColumnBody {
         let unit = unit.map(str::to_owned);
         Self { name: field.name().clone(), label: label.to_owned(), kind, unit, description: None }
     }
+
+    /// The columns of an answer whose packets and octets may be scaled by sampling: those of flows are as measured.
+    pub(crate) fn of_schema(schema: &Schema, is_scaled: bool) -> Vec<Self> {
+        let column = |field: &Arc<Field>| {
+            let column = Self::of_field(field);
+            let what = match column.name.as_str() {
+                "packets" => "Packets",
+                "bytes" => "Octets",
+                _ => return column,
+            };
+            let description = is_scaled.then(|| format!("{what} of the flows, scaled by sampling."));
+            Self { description: description.or_else(|| column.description.clone()), ..column }
+        };
+        schema.fields().iter().map(column).collect()
+    }
 }
 
 fn kind_of(field: &Field) -> ValueKind {
@@ -139,6 +155,8 @@ pub(crate) struct TableAnswer {
     rows: Vec<Vec<serde_json::Value>>,
     /// What all flows of the question carried, whatever rows are left out.
     totals: Option<TotalsBody>,
+    /// Whether packets and octets are scaled by sampling; null of a statement, and of flows one by one, which are as received.
+    sampling: Option<SamplingBody>,
     /// How complete the flows of the window are.
     completeness: CompletenessBody,
     /// The last delivery of the archive that the answer has.
@@ -158,6 +176,7 @@ pub(crate) struct AnswerNotes {
     pub(crate) completeness: CompletenessBody,
     pub(crate) position: u64,
     pub(crate) is_truncated: bool,
+    pub(crate) sampling: Option<SamplingBody>,
 }
 
 /// Makes a body of batches.
@@ -205,7 +224,8 @@ impl BodyMaker {
     }
 
     fn json(self, notes: &AnswerNotes) -> Result<CachedAnswer, Problem> {
-        let columns: Vec<ColumnBody> = self.schema.fields().iter().map(|field| ColumnBody::of_field(field)).collect();
+        let is_scaled = notes.sampling.is_some_and(|sampling| sampling.is_scaled);
+        let columns = ColumnBody::of_schema(&self.schema, is_scaled);
         let text = |value: Result<String, serde_json::Error>| value.map_err(Problem::from);
         let mut body = format!(
             "{{\"columns\":{},\"rows\":{},\"completeness\":{},\"position\":{},\"is_truncated\":{}",
@@ -219,6 +239,10 @@ impl BodyMaker {
             body.push_str(",\"totals\":");
             body.push_str(&text(serde_json::to_string(totals))?);
         }
+        if let Some(sampling) = &notes.sampling {
+            body.push_str(",\"sampling\":");
+            body.push_str(&text(serde_json::to_string(sampling))?);
+        }
         Ok(CachedAnswer::open_json(body))
     }
 
@@ -226,6 +250,9 @@ impl BodyMaker {
         let mut metadata = self.schema.metadata().clone();
         metadata.insert("completeness".to_owned(), serde_json::to_string(&notes.completeness)?);
         metadata.insert("position".to_owned(), notes.position.to_string());
+        if let Some(sampling) = &notes.sampling {
+            metadata.insert("sampling".to_owned(), serde_json::to_string(sampling)?);
+        }
         let schema: SchemaRef = Arc::new(Schema::new_with_metadata(self.schema.fields().clone(), metadata));
         let mut octets = Vec::new();
         let write = || {
@@ -246,6 +273,7 @@ mod tests {
     use arrow::ipc::reader::StreamReader;
 
     use super::*;
+    use crate::sampling::ScalingSource;
 
     fn batch() -> RecordBatch {
         let bytes: ArrayRef = Arc::new(UInt64Array::from(vec![Some(1500), Some(1 << 60), None]));
@@ -256,7 +284,14 @@ mod tests {
         let found = weir_flow::Completeness { stored: 3, ..weir_flow::Completeness::default() };
         let completeness = CompletenessBody::of(&found);
         let totals = Some(TotalsBody { flows: 3, packets: 4, bytes: 5 });
-        AnswerNotes { totals, completeness, position: 42, is_truncated: false }
+        let sampling = SamplingBody {
+            is_scaled: true,
+            by: ScalingSource::Reported,
+            has_sampled: true,
+            sampled_flows: Some(2),
+            unknown_flows: Some(1),
+        };
+        AnswerNotes { totals, completeness, position: 42, is_truncated: false, sampling: Some(sampling) }
     }
 
     #[test]
@@ -266,9 +301,12 @@ mod tests {
         let octets = body.finish(&notes()).expect("a body").octets(1.5, true);
         let table: TableAnswer = serde_json::from_slice(&octets).expect("a table answer");
         assert_eq!(table.columns[0].kind, ValueKind::Number);
+        assert_eq!(table.columns[0].description.as_deref(), Some("Octets of the flows, scaled by sampling."));
+        let measured = ColumnBody::of_schema(&batch().schema(), false);
+        assert_eq!(measured, [ColumnBody::of_column(Column::Bytes)]);
         assert_eq!(serde_json::json!(table.rows), serde_json::json!([[1500], ["1152921504606846976"], [null]]));
         assert_eq!((table.position, table.took_ms, table.is_cached), (42, 1.5, true));
-        assert_eq!(table.totals, notes().totals);
+        assert_eq!((table.totals, table.sampling), (notes().totals, notes().sampling));
         assert_eq!(table.completeness.sentence, "complete");
     }
 
@@ -279,6 +317,8 @@ mod tests {
         let octets = body.finish(&notes()).expect("a body").octets(1.5, false);
         let mut reader = StreamReader::try_new(octets.as_ref(), None).expect("a stream");
         assert_eq!(reader.schema().metadata().get("position").map(String::as_str), Some("42"));
+        let sampling = reader.schema().metadata().get("sampling").cloned().expect("sampling");
+        assert_eq!(serde_json::from_str::<SamplingBody>(&sampling).ok(), notes().sampling);
         let read = reader.next().expect("a batch").expect("a batch");
         assert_eq!(read.column(0), batch().column(0));
     }

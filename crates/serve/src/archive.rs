@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use weir_archive::{ArchiveError, ArchiveHandle, HandleOptions, Snapshot};
+use weir_flow::scaling::Corrections;
 use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::{Engine, EngineOptions, Enrichment, FlowAnswers, QueryControl};
 use weir_watch::runner::JOURNAL_FOLDER;
@@ -34,6 +35,8 @@ pub(crate) struct AskedArchive {
     spill_octets_max: u64,
     /// What is known about addresses and interfaces.
     enrichment: RwLock<Arc<Enrichment>>,
+    /// Sampling intervals that override what exporters report.
+    corrections: RwLock<Arc<Corrections>>,
 }
 
 impl AskedArchive {
@@ -52,6 +55,7 @@ impl AskedArchive {
             engine_octets_max: octets(half / options.turns()),
             spill_octets_max: options.spill.bytes() / options.turns(),
             enrichment: RwLock::default(),
+            corrections: RwLock::default(),
         })
     }
 
@@ -87,6 +91,16 @@ impl AskedArchive {
     /// What is known about addresses and interfaces.
     pub(crate) fn enrichment(&self) -> Arc<Enrichment> {
         Arc::clone(&self.enrichment.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The sampling intervals that override what exporters report from now on.
+    pub(crate) fn set_corrections(&self, corrections: Arc<Corrections>) {
+        *self.corrections.write().unwrap_or_else(PoisonError::into_inner) = corrections;
+    }
+
+    /// Sampling intervals that override what exporters report.
+    pub(crate) fn corrections(&self) -> Arc<Corrections> {
+        Arc::clone(&self.corrections.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Answers questions about the flows of the snapshot that are in a view.
@@ -138,6 +152,7 @@ impl AskedArchive {
             // what files know of an address is not known of its image
             enrichment: if view.flows.pseudonyms.is_some() { Arc::default() } else { self.enrichment() },
             reports: Some(self.folder.join(JOURNAL_FOLDER)).filter(|folder| folder.is_dir()),
+            corrections: Corrections::clone(&self.corrections()),
             ..EngineOptions::default()
         }
     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 use weir_chain::options::{Given, read};
 use weir_chain::{ByteSize, OptionError, OptionText, Options, TimeSpan, options};
+use weir_flow::scaling::{Corrections, CorrectionsFileError};
 
 use crate::users::Role;
 
@@ -70,6 +71,9 @@ options! {
         time_limit: TimeSpan = TimeSpan::from_secs(60),
         /// Use at most this many threads for a question; without it one per core.
         threads: Option<usize>,
+        /// Override the sampling intervals that exporters report by those of a CSV file, as --sampling-corrections of weir query.
+        /// SIGHUP and POST /api/v1/reload have it read again.
+        sampling_corrections: Option<PathBuf>,
     }
 }
 
@@ -77,6 +81,12 @@ impl QuestionOptions {
     /// Questions that read few flows and are answered at a time, besides the others.
     pub(crate) fn quick_at_once(&self) -> usize {
         (self.at_once / 2).max(1)
+    }
+
+    /// The sampling intervals that override what exporters report.
+    pub(crate) fn corrections(&self) -> Result<Corrections, CorrectionsFileError> {
+        let read = self.sampling_corrections.as_deref().map(Corrections::read);
+        Ok(read.transpose()?.unwrap_or_default())
     }
 
     /// Questions that are answered at a time, of both kinds, among which memory and disk are shared out.

@@ -40,6 +40,7 @@ mod peer;
 mod priority;
 mod rate_limit;
 mod reloading;
+mod sampling;
 mod service;
 mod status;
 mod tls;

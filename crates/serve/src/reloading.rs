@@ -45,6 +45,8 @@ impl Service {
         check(self.listening.address, &users).map_err(|error| Problem::request(error.to_string()))?;
         check_still_users(self.access.has_users(), &users)?;
         let enrichment = Enrichment::load(&enrichment).map_err(|error| Problem::request(with_causes(&error)))?;
+        let corrections = self.options.questions.corrections();
+        let corrections = corrections.map_err(|error| Problem::request(with_causes(&error)))?;
         let identity = tls::options(&self.options.http)?;
         if let (Some(server), Some(options)) = (&self.listening.tls, &identity) {
             // the last that may fail, and it leaves the old certificate where it does
@@ -53,6 +55,7 @@ impl Service {
         let answer = ReloadAnswer { users: users.len(), has_tls: self.listening.tls.is_some(), restart_needed };
         self.access.replace_users(users);
         self.archive.set_enrichment(Arc::new(enrichment));
+        self.archive.set_corrections(Arc::new(corrections));
         (reloader.tell)();
         Ok(answer)
     }

@@ -23,6 +23,7 @@ use weir_archive::ArchiveError;
 use weir_chain::OptionError;
 use weir_collect::Descriptors;
 use weir_flight::{FlightError, FlightServer};
+use weir_flow::scaling::{Corrections, CorrectionsFileError};
 use weir_postgres::{PostgresError, PostgresServer};
 use weir_secure::{TlsError, TlsServer};
 use weir_sql::{EngineError, Enrichment, QuestionService};
@@ -75,6 +76,9 @@ pub enum ServeError {
     /// Files about addresses cannot be read.
     #[error("cannot read what is known about addresses")]
     Enrichment(#[source] EngineError),
+    /// The file of sampling intervals cannot be read.
+    #[error("cannot use the corrections of sampling intervals")]
+    Corrections(#[from] CorrectionsFileError),
     /// Threads cannot be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
@@ -97,6 +101,7 @@ pub struct Server {
     listener: TcpListener,
     listening: Listening,
     enrichment: Arc<Enrichment>,
+    corrections: Arc<Corrections>,
     options: ServiceOptions,
     postgres: Option<PostgresServer>,
     flight: Option<FlightServer>,
@@ -107,6 +112,7 @@ struct Prepared {
     tls: Option<TlsServer>,
     proxies: Vec<IpAddr>,
     enrichment: Arc<Enrichment>,
+    corrections: Arc<Corrections>,
 }
 
 impl Prepared {
@@ -116,7 +122,8 @@ impl Prepared {
         let tls = tls.map(|files| TlsServer::new(&files)).transpose()?;
         let proxies = peer::proxies(&options.http.proxies).map_err(ServeError::Option)?;
         let enrichment = Arc::new(Enrichment::load(&options.enrichment).map_err(ServeError::Enrichment)?);
-        Ok(Self { tls, proxies, enrichment })
+        let corrections = Arc::new(options.questions.corrections()?);
+        Ok(Self { tls, proxies, enrichment, corrections })
     }
 }
 
@@ -126,7 +133,8 @@ impl Server {
         Self::on(None, options)
     }
 
-    /// Finds out whether it could begin, without listening: exposure, certificates, proxies and files about addresses.
+    /// Finds out whether it could begin, without listening: exposure, certificates, proxies, files about addresses and
+    /// of sampling intervals.
     pub fn check(options: &ServiceOptions) -> Result<(), ServeError> {
         Prepared::of(options.http.listen, options).map(drop)
     }
@@ -135,7 +143,7 @@ impl Server {
     pub fn on(inherited: Option<TcpListener>, options: ServiceOptions) -> Result<Self, ServeError> {
         let own = inherited.as_ref().and_then(|listener| listener.local_addr().ok());
         let address = own.unwrap_or(options.http.listen);
-        let Prepared { tls, proxies, enrichment } = Prepared::of(address, &options)?;
+        let Prepared { tls, proxies, enrichment, corrections } = Prepared::of(address, &options)?;
         let audit = Arc::new(AuditLog::open(options.audit.clone()).map_err(ServeError::Audit)?);
         let listen = || {
             let listener = inherited.map_or_else(|| TcpListener::bind(address), Ok)?;
@@ -148,7 +156,7 @@ impl Server {
         let postgres = PostgresServer::bind(&options.postgres, has_users)?;
         let flight = FlightServer::bind(&options.flight, has_users)?;
         let listening = Listening { address, audit, tls, proxies };
-        Ok(Self { listener, listening, enrichment, options, postgres, flight })
+        Ok(Self { listener, listening, enrichment, corrections, options, postgres, flight })
     }
 
     /// Where clients of Postgres and of Flight SQL are listened for.
@@ -165,6 +173,7 @@ impl Server {
     pub fn start(self, status: Arc<Status>) -> Result<RunningServer, ServeError> {
         let archive = Arc::new(AskedArchive::open(&self.options.archive, &self.options.questions)?);
         archive.set_enrichment(self.enrichment);
+        archive.set_corrections(self.corrections);
         let (samples, live) = watch::channel(LiveSample::default());
         let live_thread = LiveThread::start(Arc::clone(&archive), Arc::clone(&status), samples);
         let live_thread = live_thread.map_err(ServeError::Thread)?;

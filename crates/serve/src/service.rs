@@ -13,7 +13,7 @@ use weir_flow::Column;
 use weir_postgres::PostgresOptions;
 use weir_query::{AggregateKey, FlowQuery, Select, TimeWindow};
 use weir_secure::TlsServer;
-use weir_sql::{EnrichmentFiles, FlowAnswer, FlowAnswers, Totals};
+use weir_sql::{EnrichmentFiles, FlowAnswer, FlowAnswers};
 
 use crate::access::{Access, Asker};
 use crate::archive::AskedArchive;
@@ -248,12 +248,6 @@ impl Question<'_> {
     pub(crate) fn ask(&self, query: &FlowQuery) -> Answered<FlowAnswer> {
         self.check(query)?;
         Ok(self.answers.ask(query)?)
-    }
-
-    /// What all flows that a question is about carried together.
-    pub(crate) fn totals(&self, query: &FlowQuery) -> Answered<Totals> {
-        self.check(query)?;
-        Ok(self.answers.totals(query)?)
     }
 
     /// Refuses columns that who asks does not see. The scan hides them in any case: this says so.

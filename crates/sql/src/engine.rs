@@ -190,7 +190,7 @@ impl Engine {
         state.register_relation_planner(Arc::new(planner)).map_err(EngineError::plan)?;
         let context = SessionContext::new_with_state(state);
         let planned = EngineError::plan;
-        let corrections = Arc::new(options.corrections.clone());
+        let corrections = Arc::new(options.view.corrections(&options.corrections));
         let kept = context.read_table(Arc::clone(&flows)).map_err(planned)?;
         let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
@@ -455,8 +455,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds the rows of a batch.
-    fn add(&mut self, batch: &RecordBatch) {
+    /// Adds the rows of a batch, which has the columns `flows`, `packets` and `bytes`.
+    pub fn add(&mut self, batch: &RecordBatch) {
         let sum = |name| {
             let values = batch.column_by_name(name).and_then(|values| values.as_primitive_opt::<UInt64Type>());
             values.and_then(arrow::compute::sum).unwrap_or(0)

@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write_batches};
-use weir_query::{Archive, FlowQuery, QueryError};
+use weir_query::{Archive, FlowQuery, QueryError, Select};
 
 use crate::engine::Totals;
 use crate::output::write_answer;
@@ -132,6 +132,24 @@ impl FlowAnswers {
         match self.direct(|archive| archive.ask(&self.narrowed(question))) {
             Ok(answer) => Ok(FlowAnswer::Direct(answer)),
             Err(error) => self.by_engine(question, error).map(FlowAnswer::Engine),
+        }
+    }
+
+    /// Answers a question once for each of `selects`, which take the place of its own, and gives what `take` makes of the
+    /// answers, in their order. The flows are read once where that is possible; the engine answers one after the other.
+    pub fn ask_several<T, E: From<EngineError>>(
+        &self,
+        question: &FlowQuery,
+        selects: &[Select],
+        mut take: impl FnMut(FlowAnswer) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
+        match self.direct(|archive| archive.ask_several(&self.narrowed(question), selects)) {
+            Ok(answers) => answers.into_iter().map(|answer| take(FlowAnswer::Direct(answer))).collect(),
+            Err(QueryError::NeedsEngine(_) | QueryError::Memory(_)) => {
+                let question = |select: &Select| FlowQuery { select: select.clone(), ..question.clone() };
+                selects.iter().map(|select| take(self.ask(&question(select))?)).collect()
+            }
+            Err(error) => Err(EngineError::from(error).into()),
         }
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
 use weir_filter::{AddressSet, Predicate, Test};
+use weir_flow::scaling::Corrections;
 use weir_flow::{Column, ColumnType};
 use weir_rows::addresses::rewritten;
 use weir_rows::crypto_pan::{CryptoPan, Key, KeyError};
@@ -61,6 +62,16 @@ impl FlowView {
             None => seen.clone(),
         };
         Predicate::and([self.rows.clone(), kept])
+    }
+
+    /// Corrections of the flows as they are seen: their exporters may be images.
+    pub(crate) fn corrections(&self, kept: &Corrections) -> Corrections {
+        let Some(pseudonyms) = &self.pseudonyms else { return kept.clone() };
+        let mut cipher = CryptoPan::new(&pseudonyms.key, 1);
+        kept.clone().with_exporters(|octets| {
+            // what is no address is of no exporter
+            cipher.replace(octets);
+        })
     }
 }
 

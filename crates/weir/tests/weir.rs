@@ -65,6 +65,8 @@ mod serve_access;
 mod serve_metrics;
 #[path = "weir/serve_process.rs"]
 mod serve_process;
+#[path = "weir/serve_sampling.rs"]
+mod serve_sampling;
 #[path = "weir/service.rs"]
 mod service;
 #[path = "weir/watches.rs"]

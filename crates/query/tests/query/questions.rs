@@ -185,6 +185,56 @@ fn answers_are_those_of_counting_row_by_row() {
     every_case(&options, &QueryOptions { threads: 3, ..QueryOptions::default() }, every_question);
 }
 
+/// Several groupings of the flows that a filter takes are counted in one pass, and are what each is for itself.
+#[test]
+fn several_groupings_are_counted_in_one_pass() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(folder.path(), ArchiveOptions::default()).expect("an archive");
+    let mut model = TrafficModel::new(9);
+    (model.hosts, model.received) = (1 << 10, true);
+    let mut flows = 0;
+    for batch in model.flows(20_000).expect("a model") {
+        flows += batch.rows() as u64;
+        writer.append(Delivery::from(batch)).expect("appended");
+    }
+    writer.close().expect("sealed");
+    let sorting = Sorting::usual(Order::Bytes);
+    let by = |columns: &[Column], limit| {
+        let keys = columns.iter().map(|column| AggregateKey::Column(*column)).collect();
+        Select::Aggregate { keys, more: Vec::new(), sorting: Some(sorting), limit }
+    };
+    let key = StatisticKey::parse("ip").expect("a key");
+    let selects = [
+        by(&[Column::Protocol], Some(3)),
+        by(&[Column::SrcAddr], Some(5)),
+        by(&[Column::DstPort, Column::Protocol], None),
+        Select::Statistic { key, per_protocol: false, sorting, limit: Some(4) },
+    ];
+    let open = || {
+        let options = QueryOptions::default();
+        let progress = Arc::clone(&options.progress);
+        (Archive::open(folder.path(), options).expect("an archive"), progress)
+    };
+    for text in ["bytes > 100", "any"] {
+        let (filter, window) = (weir_filter::parse(text).expect("a filter"), TimeWindow::default());
+        let question =
+            |select: &Select| FlowQuery { filter: filter.clone(), window, select: select.clone(), scaled: false };
+        let (archive, progress) = open();
+        let mut found = Vec::new();
+        for answer in archive.ask_several(&question(&selects[0]), &selects).expect("answers") {
+            found.push(answer.flat_map(|batch| texts(&batch.expect("a batch"))).collect::<Vec<_>>());
+        }
+        let read = progress.counts().rows_done;
+        assert!(text == "any" || (read > 0 && read <= flows), "{read} of {flows} rows were read");
+        for (found, select) in found.iter().zip(&selects) {
+            let answer = open().0.ask(&question(select)).expect("an answer");
+            let alone: Vec<_> = answer.flat_map(|batch| texts(&batch.expect("a batch"))).collect();
+            assert_eq!(found, &alone, "{text}: {select:?}");
+        }
+        assert_eq!(found.len(), selects.len());
+    }
+}
+
 /// A few groups of many flows are counted in one pass, and are what they are when all groups are asked for.
 #[test]
 fn few_groups_are_counted_at_once() {

@@ -105,7 +105,13 @@ pub(crate) async fn biflows(
         let mut body = BodyMaker::new(batch.schema(), form, question.service.answer_octets_max());
         body.push(batch)?;
         let completeness = question.completeness(&query)?;
-        body.finish(&AnswerNotes { totals: None, completeness, position: question.position(), is_truncated })
+        body.finish(&AnswerNotes {
+            totals: None,
+            completeness,
+            position: question.position(),
+            is_truncated,
+            sampling: None,
+        })
     };
     service.answer(&asker, form, text, Reads::Flows(which.window), work).await
 }

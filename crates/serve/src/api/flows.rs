@@ -35,6 +35,7 @@ const COLUMNS: &[Column] = &[
     Column::Packets,
     Column::Bytes,
     Column::Exporter,
+    Column::SamplingInterval,
 ];
 
 /// Which flows, and what of them.
@@ -60,7 +61,8 @@ pub(crate) struct FlowsParams {
     totals: Option<bool>,
 }
 
-/// Lists flows.
+/// Lists flows, with packets and octets as they were received: the column `sampling_interval` has what they are to be multiplied
+/// with.
 #[utoipa::path(
     get, path = "/flows", tag = "questions", params(FlowsParams),
     responses((status = 200, body = TableAnswer), (status = "default", body = Problem))
@@ -93,7 +95,7 @@ pub(crate) async fn flows(
     // one more row says whether there are more
     let query = which.query(Select::List { columns, sorting, limit: Some(offset + limit + 1) });
     let work = move |question: &Question<'_>| {
-        let totals = if has_totals { Some(question.totals(&query)?.into()) } else { None };
+        let overview = if has_totals { Some(question.overview(&query)?) } else { None };
         let answer = question.ask(&query)?;
         let mut body = BodyMaker::new(Arc::clone(answer.schema()), form, question.service.answer_octets_max());
         let (mut skipped, mut left, mut is_truncated) = (offset, limit, false);
@@ -107,7 +109,13 @@ pub(crate) async fn flows(
             body.push(batch.slice(before, rows))?;
         }
         let completeness = question.completeness(&query)?;
-        body.finish(&AnswerNotes { totals, completeness, position: question.position(), is_truncated })
+        body.finish(&AnswerNotes {
+            totals: overview.map(|overview| overview.totals.into()),
+            completeness,
+            position: question.position(),
+            is_truncated,
+            sampling: overview.map(|overview| overview.sampling),
+        })
     };
     service.answer(&asker, form, text, Reads::Flows(which.window), work).await
 }

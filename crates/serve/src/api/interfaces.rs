@@ -7,12 +7,11 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use weir_flow::Column;
 use weir_query::{AggregateKey, FlowQuery, Order, Select, Sorting};
 
-use super::exporters::WindowParams;
 use super::extract::Params;
 use super::parameters::WhichFlows;
 use super::sql::CLOSING_MAX;
@@ -31,6 +30,20 @@ const NAMES: &str = "SELECT exporter, key, name, description FROM exporter_optio
 const SPEEDS: &str = "SELECT exporter, if_index, max(if_speed) AS speed FROM interface_counters \
     WHERE if_speed > 0 GROUP BY exporter, if_index";
 
+/// A window of time, and how its flows are counted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct InterfacesParams {
+    /// Its first moment.
+    from: Option<String>,
+    /// Its last moment.
+    until: Option<String>,
+    /// Whether packets and octets are scaled by the sampling interval of each flow; they are as measured without it.
+    #[serde(default)]
+    scaled: bool,
+}
+
 /// An interface.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub(crate) struct InterfaceBody {
@@ -44,6 +57,8 @@ pub(crate) struct InterfaceBody {
     pub(super) description: Option<String>,
     /// Its speed in bits a second, by counters of sFlow.
     pub(super) speed_bps: Option<u64>,
+    /// Whether packets and octets are scaled by sampling.
+    is_scaled: bool,
     /// What came in through it in the window.
     #[serde(rename = "in")]
     received: InterfaceTraffic,
@@ -58,6 +73,8 @@ pub(crate) struct InterfaceTraffic {
     flows: u64,
     packets: u64,
     bytes: u64,
+    /// Whether any of its flows was sampled: its interval is larger than 1.
+    has_sampled: bool,
 }
 
 /// An interface, by the octets of its exporter's address and its index.
@@ -65,23 +82,23 @@ pub(super) type InterfaceKey = (Vec<u8>, u32);
 
 /// Lists interfaces with what went through them, those with most octets first.
 #[utoipa::path(
-    get, path = "/interfaces", tag = "books", params(WindowParams),
+    get, path = "/interfaces", tag = "books", params(InterfacesParams),
     responses((status = 200, body = Vec<InterfaceBody>), (status = "default", body = Problem))
 )]
 pub(crate) async fn interfaces(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Params(params): Params<WindowParams>,
+    Params(params): Params<InterfacesParams>,
 ) -> Answered<Response> {
     asker.needs_all_flows()?;
-    let which = WhichFlows::of(None, params.from.as_deref(), params.until.as_deref())?;
+    let which = WhichFlows::of(None, params.from.as_deref(), params.until.as_deref())?.scaled(params.scaled);
     let query = |column: Column| {
-        let keys = vec![AggregateKey::Column(Column::Exporter), AggregateKey::Column(column)];
+        let keys = [Column::Exporter, column, Column::SamplingInterval].map(AggregateKey::Column).to_vec();
         let sorting = Some(Sorting::usual(Order::Bytes));
         which.query(Select::Aggregate { keys, more: Vec::new(), sorting, limit: Some(INTERFACES_MAX) })
     };
     let (incoming, outgoing) = (query(Column::InIf), query(Column::OutIf));
-    let text = format!("interfaces from={:?} until={:?}", params.from, params.until);
+    let text = which.text("interfaces");
     let work = move |question: &Question<'_>| {
         let mut found: BTreeMap<InterfaceKey, InterfaceBody> = BTreeMap::new();
         traffic(question, &incoming, &mut found, |interface| &mut interface.received)?;
@@ -111,13 +128,20 @@ fn traffic(
                 let counts = batch.column_by_name(name).and_then(|counts| counts.as_primitive_opt::<UInt64Type>());
                 counts.filter(|counts| counts.is_valid(row)).map_or(0, |counts| counts.value(row))
             };
-            let traffic = InterfaceTraffic { flows: count("flows"), packets: count("packets"), bytes: count("bytes") };
+            let intervals = batch.column_by_name(Column::SamplingInterval.name());
+            let intervals = intervals.and_then(|intervals| intervals.as_primitive_opt::<UInt32Type>());
             let body = found.entry((exporter.clone(), index)).or_insert_with(|| InterfaceBody {
                 exporter: name_of(&exporter),
                 index,
+                is_scaled: query.scaled,
                 ..InterfaceBody::default()
             });
-            *direction(body) = traffic;
+            // a row for each sampling interval
+            let traffic = direction(body);
+            traffic.flows = traffic.flows.saturating_add(count("flows"));
+            traffic.packets = traffic.packets.saturating_add(count("packets"));
+            traffic.bytes = traffic.bytes.saturating_add(count("bytes"));
+            traffic.has_sampled |= intervals.is_some_and(|values| values.is_valid(row) && values.value(row) > 1);
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ mod parameters;
 
 mod biflows;
 mod download;
+mod facets;
 mod flows;
 mod ranking;
 mod sankey;
@@ -91,6 +92,7 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(biflows::biflows))
         .routes(routes!(ranking::rank))
         .routes(routes!(ranking::group))
+        .routes(routes!(facets::facets))
         .routes(routes!(timeline::timeline))
         .routes(routes!(sketch::sketch))
         .routes(routes!(sankey::sankey))

@@ -60,6 +60,7 @@ impl MeasureParam {
 pub(crate) struct WhichFlows {
     pub(crate) filter: Predicate,
     pub(crate) window: TimeWindow,
+    is_scaled: bool,
     text: String,
 }
 
@@ -74,12 +75,22 @@ impl WhichFlows {
         };
         let end = |ms: Option<i64>| ms.map_or("open".to_owned(), |ms| ms.to_string());
         let text = format!("from={} until={} filter={text:?}", end(window.from_ms), end(window.until_ms));
-        Ok(Self { filter: predicate, window, text })
+        Ok(Self { filter: predicate, window, is_scaled: false, text })
+    }
+
+    /// The same whose packets and octets are scaled by sampling, as with `weir query --scaled`; the filter is applied to the
+    /// scaled ones.
+    pub(crate) fn scaled(mut self, is_scaled: bool) -> Self {
+        self.is_scaled = is_scaled;
+        if is_scaled {
+            self.text.push_str(" scaled");
+        }
+        self
     }
 
     /// The question that makes something of them.
     pub(crate) fn query(&self, select: Select) -> FlowQuery {
-        FlowQuery { filter: self.filter.clone(), window: self.window, select, scaled: false }
+        FlowQuery { filter: self.filter.clone(), window: self.window, select, scaled: self.is_scaled }
     }
 
     /// A question as text: what it is, its other parameters, and which flows it is about.
@@ -203,6 +214,9 @@ mod tests {
     fn the_text_of_a_question_has_times_as_numbers() {
         let which = WhichFlows::of(Some(" proto tcp "), Some("2026-01-01T00:00:00Z"), None).expect("flows");
         assert_eq!(which.text("rank by=srcip"), "rank by=srcip from=1767225600000 until=open filter=\"proto tcp\"");
+        // answers are kept by this text: scaled ones are others
+        assert_eq!(which.clone().scaled(false).text("rank"), which.text("rank"));
+        assert_eq!(which.clone().scaled(true).text("rank"), format!("{} scaled", which.text("rank")));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::access::Asker;
 use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::problem::{Answered, Problem};
+use crate::sampling::Overview;
 use crate::service::{Question, Reads, Service};
 
 /// Rows of a ranking unless a request asks for another number, and the most.
@@ -46,11 +47,16 @@ pub(crate) struct RankParams {
     from: Option<String>,
     /// Flows that were active at this time or before.
     until: Option<String>,
+    /// Whether packets and octets are scaled by the sampling interval of each flow, for the filter too; they are as measured
+    /// without it.
+    #[serde(default)]
+    scaled: bool,
 }
 
 impl RankParams {
     fn which(&self) -> Answered<WhichFlows> {
-        WhichFlows::of(self.filter.as_deref(), self.from.as_deref(), self.until.as_deref())
+        let which = WhichFlows::of(self.filter.as_deref(), self.from.as_deref(), self.until.as_deref())?;
+        Ok(which.scaled(self.scaled))
     }
 
     fn text(&self, name: &str, limit: usize) -> String {
@@ -97,7 +103,7 @@ pub(crate) async fn group(
 
 /// The rows, each with its share of all flows.
 fn ranked(question: &Question<'_>, query: &FlowQuery, form: AnswerForm) -> Answered<CachedAnswer> {
-    let totals = question.totals(query)?;
+    let Overview { totals, sampling } = question.overview(query)?;
     let answer = question.ask(query)?;
     let schema = with_shares(answer.schema());
     let mut body = BodyMaker::new(Arc::clone(&schema), form, question.service.answer_octets_max());
@@ -115,16 +121,19 @@ fn ranked(question: &Question<'_>, query: &FlowQuery, form: AnswerForm) -> Answe
         completeness: question.completeness(query)?,
         position: question.position(),
         is_truncated: limit == Some(rows),
+        sampling: Some(sampling),
     };
     body.finish(&notes)
 }
 
-fn with_shares(schema: &SchemaRef) -> SchemaRef {
+/// The columns of an answer, and those of shares.
+pub(super) fn with_shares(schema: &SchemaRef) -> SchemaRef {
     let shares = SHARED.map(|name| Arc::new(Field::new(format!("{name}_share"), DataType::Float64, true)));
     Arc::new(Schema::new(schema.fields().iter().cloned().chain(shares).collect::<Vec<_>>()))
 }
 
-fn add_shares(batch: &RecordBatch, schema: &SchemaRef, totals: &Totals) -> Answered<RecordBatch> {
+/// A batch with the shares of its rows, whose columns are those of `schema`.
+pub(super) fn add_shares(batch: &RecordBatch, schema: &SchemaRef, totals: &Totals) -> Answered<RecordBatch> {
     let share = |name: &str| -> ArrayRef {
         let total = match name {
             "flows" => totals.flows,

@@ -13,7 +13,7 @@ use crate::reload::ReloadAnswer;
 use crate::service::Service;
 use crate::users::Role;
 
-/// Reads users, certificates, and what is known about addresses again, as SIGHUP does. What is wrong leaves all as it was.
+/// Reads users, certificates, what is known about addresses and corrections of sampling again, as SIGHUP does. What is wrong leaves all as it was.
 #[utoipa::path(
     post, path = "/reload", tag = "service",
     responses((status = 200, body = ReloadAnswer), (status = "default", body = Problem))

@@ -18,6 +18,7 @@ use crate::access::Asker;
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::problem::{Answered, Problem};
+use crate::sampling::SamplingBody;
 use crate::service::{Question, Reads, Service};
 
 /// Groups unless a request asks for another number, and the most: with more nobody can tell them apart.
@@ -44,6 +45,10 @@ pub(crate) struct SankeyParams {
     from: Option<String>,
     /// Flows that were active at this time or before.
     until: Option<String>,
+    /// Whether packets and octets are scaled by the sampling interval of each flow, for the filter too; they are as measured
+    /// without it.
+    #[serde(default)]
+    scaled: bool,
 }
 
 /// Nodes and what flows between them.
@@ -57,6 +62,8 @@ pub(crate) struct SankeyAnswer {
     links: Vec<Link>,
     /// How complete the flows of the window are.
     completeness: CompletenessBody,
+    /// Whether packets and octets are scaled by sampling; flows are not counted.
+    sampling: SamplingBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
     /// How long the question took.
@@ -98,6 +105,7 @@ pub(crate) async fn sankey(
     Params(params): Params<SankeyParams>,
 ) -> Answered<Response> {
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
+    let which = which.scaled(params.scaled);
     let limit = limit(params.limit, GROUPS.0, GROUPS.1)?;
     let keys = keys(&params.by)?;
     if !(2..=COLUMNS_MAX).contains(&keys.len()) {
@@ -116,10 +124,11 @@ pub(crate) async fn sankey(
         let completeness = question.completeness(&query)?;
         let (nodes, links) = graph.finish();
         Ok(CachedAnswer::open_json(format!(
-            "{{\"nodes\":{},\"links\":{},\"completeness\":{},\"position\":{}",
+            "{{\"nodes\":{},\"links\":{},\"completeness\":{},\"sampling\":{},\"position\":{}",
             serde_json::to_string(&nodes)?,
             serde_json::to_string(&links)?,
             serde_json::to_string(&completeness)?,
+            serde_json::to_string(&question.sampling(&query)?)?,
             question.position()
         )))
     };

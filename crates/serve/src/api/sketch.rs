@@ -27,6 +27,7 @@ use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
+use crate::sampling::{SamplingBody, SamplingCounts};
 use crate::service::{Question, Reads, Service};
 
 /// Steps of a sketch.
@@ -61,6 +62,10 @@ pub(crate) struct SketchParams {
     from: Option<String>,
     /// Flows that were active at this time or before.
     until: Option<String>,
+    /// Whether packets and octets are scaled by the sampling interval of each flow, for the filter too; they are as measured
+    /// without it.
+    #[serde(default)]
+    scaled: bool,
 }
 
 /// Rates over time, of short slices.
@@ -80,6 +85,8 @@ pub(crate) struct SketchAnswer {
     share: f64,
     /// How complete the flows of the window are.
     completeness: CompletenessBody,
+    /// Whether the rates are scaled by sampling, and whether any flow of the slices was sampled.
+    sampling: SamplingBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
     /// How long the question took.
@@ -99,6 +106,7 @@ pub(crate) async fn sketch(
     Params(params): Params<SketchParams>,
 ) -> Answered<Response> {
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
+    let which = which.scaled(params.scaled);
     let top = limit(params.top, SERIES.0, SERIES.1)?;
     let steps = Steps::of(&which.window)?;
     let by = params.by.as_deref().map(str::trim).filter(|by| !by.is_empty());
@@ -112,17 +120,18 @@ pub(crate) async fn sketch(
             Some(query) => largest(question, &steps, query, measure, top)?,
             None => Vec::new(),
         };
-        let mut rates: Vec<SeriesBody> = Vec::new();
+        let (mut rates, mut counts): (Vec<SeriesBody>, _) = (Vec::new(), SamplingCounts::default());
         for step in 0..steps.count {
             let line = TimeLine::new(measure.rate(), steps.slice(step), TimeZone::UTC);
             let line = match column {
                 Some(column) => line.by(column, labels.clone()),
                 None => line,
             };
-            steps.add(step, &of_slice(question, line, &which, steps.slice(step))?, &mut rates);
+            steps.add(step, &of_slice(question, line, &which, steps.slice(step), &mut counts)?, &mut rates);
         }
-        let completeness = question.completeness(&which.query(list(&[])))?;
-        body(&steps, &rates, measure, &completeness, question.position())
+        let all = which.query(list(&[]));
+        let notes = (&question.completeness(&all)?, &question.sampling_of_some(&all, &counts));
+        body(&steps, &rates, measure, notes, question.position())
     };
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
 }
@@ -133,10 +142,14 @@ fn of_slice(
     mut line: TimeLine,
     which: &WhichFlows,
     slice: TimeWindow,
+    counts: &mut SamplingCounts,
 ) -> Answered<Vec<(String, f64)>> {
-    let query = FlowQuery { window: slice, ..which.query(list(&line.columns())) };
+    let columns = SamplingCounts::with_columns(line.columns());
+    let query = FlowQuery { window: slice, ..which.query(list(&columns)) };
     for batch in question.answers.ask(&query)? {
-        line.add(&batch?);
+        let batch = batch?;
+        line.add(&batch);
+        counts.add(&batch);
     }
     let chart = line.chart(String::new(), SLICE_STEPS);
     let length_ms = slice.until_ms.zip(slice.from_ms).map_or(1, |(until, from)| until - from + 1);
@@ -242,7 +255,7 @@ fn body(
     steps: &Steps,
     series: &[SeriesBody],
     measure: MeasureParam,
-    completeness: &CompletenessBody,
+    (completeness, sampling): (&CompletenessBody, &SamplingBody),
     position: u64,
 ) -> Answered<CachedAnswer> {
     let (times, now): (Vec<i64>, i64) = (steps.times().collect(), now_ms());
@@ -251,13 +264,14 @@ fn body(
         values: times.iter().zip(&series.values).map(|(time, rate)| rate.filter(|_| *time < now)).collect(),
     };
     Ok(CachedAnswer::open_json(format!(
-        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"share\":{},\"completeness\":{},\"position\":{position}",
+        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"share\":{},\"completeness\":{},\"sampling\":{},\"position\":{position}",
         steps.step_ms,
         serde_json::to_string(&times)?,
         serde_json::to_string(&series.iter().map(known).collect::<Vec<_>>())?,
         serde_json::to_string(measure.rate().unit())?,
         steps.slice_ms as f64 / steps.step_ms as f64,
         serde_json::to_string(completeness)?,
+        serde_json::to_string(sampling)?,
     )))
 }
 

@@ -80,5 +80,11 @@ fn answer(
         body.push(batch)?;
     }
     let completeness = CompletenessBody::of_statement();
-    body.finish(&AnswerNotes { totals: None, completeness, position: question.position(), is_truncated })
+    body.finish(&AnswerNotes {
+        totals: None,
+        completeness,
+        position: question.position(),
+        is_truncated,
+        sampling: None,
+    })
 }

@@ -18,6 +18,7 @@ use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
+use crate::sampling::{SamplingBody, SamplingCounts};
 use crate::service::{Question, Reads, Service};
 
 /// Series of their own unless a request asks for another number, and the most.
@@ -46,6 +47,10 @@ pub(crate) struct TimelineParams {
     from: Option<String>,
     /// Flows that were active at this time or before.
     until: Option<String>,
+    /// Whether packets and octets are scaled by the sampling interval of each flow, for the filter too; they are as measured
+    /// without it.
+    #[serde(default)]
+    scaled: bool,
 }
 
 /// Rates over time. What a flow carried is spread evenly over its duration.
@@ -63,6 +68,8 @@ pub(crate) struct TimelineAnswer {
     unit: String,
     /// How complete the flows of the window are.
     completeness: CompletenessBody,
+    /// Whether the rates are scaled by sampling.
+    sampling: SamplingBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
     /// How long the question took.
@@ -91,6 +98,7 @@ pub(crate) async fn timeline(
     Params(params): Params<TimelineParams>,
 ) -> Answered<Response> {
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
+    let which = which.scaled(params.scaled);
     let top = number("top", params.top, SERIES)?;
     let points = number("points", params.points, POINTS)?;
     let (measure, window) = (params.measure, which.window);
@@ -107,12 +115,16 @@ pub(crate) async fn timeline(
         if let (Some(column), Some(query)) = (column, &top_query) {
             line = line.by(column, question.answers.labels(query)?);
         }
-        let query = which.query(Select::List { columns: line.columns(), sorting: None, limit: None });
+        let columns = SamplingCounts::with_columns(line.columns());
+        let query = which.query(Select::List { columns, sorting: None, limit: None });
+        let mut counts = SamplingCounts::default();
         for batch in question.ask(&query)? {
-            line.add(&batch?);
+            let batch = batch?;
+            line.add(&batch);
+            counts.add(&batch);
         }
-        let completeness = question.completeness(&query)?;
-        body(&line.chart(String::new(), points), &completeness, question.position())
+        let notes = (&question.completeness(&query)?, &question.sampling_of(&query, &counts));
+        body(&line.chart(String::new(), points), notes, question.position())
     };
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
 }
@@ -129,7 +141,11 @@ fn known_rate(rate: f64, begin_ms: i64, step_ms: i64, now_ms: i64) -> Option<f64
 }
 
 /// The body of a chart. A step that has not begun is not zero: nothing is known of it.
-fn body(chart: &RateChart, completeness: &CompletenessBody, position: u64) -> Answered<CachedAnswer> {
+fn body(
+    chart: &RateChart,
+    (completeness, sampling): (&CompletenessBody, &SamplingBody),
+    position: u64,
+) -> Answered<CachedAnswer> {
     let now = now_ms();
     let times: Vec<i64> = (0..chart.steps() as i64).map(|step| chart.from_ms + step * chart.step_ms).collect();
     let series: Vec<SeriesBody> = chart
@@ -145,12 +161,13 @@ fn body(chart: &RateChart, completeness: &CompletenessBody, position: u64) -> An
         })
         .collect();
     Ok(CachedAnswer::open_json(format!(
-        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"completeness\":{},\"position\":{position}",
+        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"completeness\":{},\"sampling\":{},\"position\":{position}",
         chart.step_ms,
         serde_json::to_string(&times)?,
         serde_json::to_string(&series)?,
         serde_json::to_string(chart.measure.unit())?,
         serde_json::to_string(completeness)?,
+        serde_json::to_string(sampling)?,
     )))
 }
 
@@ -159,6 +176,7 @@ mod tests {
     use weir_print::plot::{Measure, Series};
 
     use super::*;
+    use crate::sampling::ScalingSource;
 
     #[test]
     fn a_step_that_has_not_begun_is_not_zero() {
@@ -166,10 +184,18 @@ mod tests {
         let from_ms = now_ms() - 95_000;
         let (title, zone) = (String::new(), TimeZone::UTC);
         let chart = RateChart { title, measure: Measure::Bits, zone, from_ms, step_ms: 60_000, series };
-        let answer = body(&chart, &CompletenessBody::of_statement(), 7).expect("a body");
+        let sampling = SamplingBody {
+            is_scaled: false,
+            by: ScalingSource::None,
+            has_sampled: true,
+            sampled_flows: Some(1),
+            unknown_flows: Some(0),
+        };
+        let answer = body(&chart, (&CompletenessBody::of_statement(), &sampling), 7).expect("a body");
         let read: TimelineAnswer = serde_json::from_slice(&answer.octets(1.0, false)).expect("a time line");
         assert_eq!(read.series[0].values, [Some(8.0), Some(0.0), None]);
         assert_eq!((read.times[1] - read.times[0], read.unit.as_str()), (60_000, "bit/s"));
+        assert_eq!(read.sampling, sampling);
     }
 
     #[test]

@@ -29,12 +29,10 @@ pub(crate) mod sql;
 pub(crate) mod user;
 pub(crate) mod watch;
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
 use clap::ValueEnum;
 use weir_blocks::transforms::enrich::{self, AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::config::ThreadChoice;
@@ -139,10 +137,8 @@ impl ArchiveArgs {
     }
 
     fn corrections(&self) -> anyhow::Result<Corrections> {
-        let Some(path) = &self.sampling_corrections else { return Ok(Corrections::default()) };
-        let cannot_read = || format!("cannot read {}", path.display());
-        let text = fs::read_to_string(path).with_context(cannot_read)?;
-        Corrections::parse(&text).with_context(cannot_read)
+        let read = self.sampling_corrections.as_deref().map(Corrections::read);
+        Ok(read.transpose()?.unwrap_or_default())
     }
 }
 

@@ -83,6 +83,9 @@ pub(crate) struct Args {
     /// configuration.
     #[arg(long = "collect", value_name = "ADDR:PORT")]
     collect: Vec<String>,
+    /// Override the sampling intervals that exporters report by those of a CSV file, as --sampling-corrections of weir query
+    #[arg(long, value_name = "FILE", env = "WEIR_SAMPLING_CORRECTIONS")]
+    sampling_corrections: Option<PathBuf>,
     /// Keep statistics over time in the folder statistics of the archive
     #[arg(long)]
     statistics: bool,

@@ -41,6 +41,7 @@ const FATES: &[(&str, &str, Fate)] = &[
     ("post", "/names", Fate::Free),
     ("get", "/rank", Fate::Narrowed),
     ("get", "/group", Fate::Narrowed),
+    ("get", "/facets", Fate::Narrowed),
     ("get", "/timeline", Fate::Narrowed),
     ("get", "/sankey", Fate::Narrowed),
     ("get", "/sketch", Fate::Narrowed),
@@ -163,6 +164,8 @@ fn tenants_see_their_flows_in_every_way_to_ask() {
             let sum: u64 =
                 grouped["rows"].as_array().expect("rows").iter().filter_map(|row| row[flows?].as_u64()).sum();
             assert!(sum == expected || grouped["is_truncated"] == true, "{who}: {sum}");
+            let facets = of("/facets?columns=proto,dstport&measure=flows&filter=not%20proto%20255");
+            assert_eq!(facets["totals"]["flows"], expected, "{who}");
             let sankey = of("/sankey?by=proto,router&measure=flows&limit=1000");
             let sum: u64 =
                 sankey["links"].as_array().expect("links").iter().filter_map(|link| link["value"].as_u64()).sum();

@@ -225,7 +225,8 @@ impl Settings {
         let Reloaded { users, enrichment, .. } = reloaded(&file).map_err(&named)?;
         let collector = Arc::<OnceLock<ReloadSignal>>::default();
         let audit = section::<AuditOptions>(&file, "audit", &named)?.unwrap_or_default();
-        let questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
+        let mut questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
+        questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
         let is_collecting = collect.is_some();
         let reloader = args.config.clone().map(|path| {
