@@ -117,6 +117,7 @@ impl Watch {
             rows_max: options.rows_max,
             empty_windows: options.empty_windows,
         });
+        let panes = panes.map(|panes| panes.filtered(self.query.row_filter().cloned()));
         Ok(panes.map(|panes| OpenWindows::Panes(Box::new(panes))))
     }
 

@@ -10,7 +10,7 @@
 //! decide which segments are opened; the part that asks the window alone is answered first, and its keys narrow the
 //! part that asks history ([`keys`]). Rows of hosts that were found before are kept ([`key_rows`]), and what history answers whatever the window found is cached ([`cache`]).
 //! Where there is nothing at all, nothing is planned ([`silence`]), and where the window's own part decides that there is nothing to
-//! say, history is not ([`live`]). What speaks against a plan for each window is its cost of some milliseconds; what
+//! say, history is not ([`live`]). Rows that the statement leaves out whatever the window are not kept ([`row_filter`]). What speaks against a plan for each window is its cost of some milliseconds; what
 //! an incremental engine would save there it would lose in exactness, for late rows and in backtests.
 
 mod arguments;
@@ -27,6 +27,7 @@ mod pane_aggregates;
 mod pane_rows;
 pub(crate) mod planner;
 mod query;
+mod row_filter;
 mod session;
 mod session_relation;
 mod silence;
@@ -40,6 +41,7 @@ pub use history_counters::{HistoryCounters, HistoryCounts};
 pub use options::{QuerySetup, StandingOptions};
 pub use pane_rows::{PaneRows, WindowPane};
 pub use query::{StandingEngine, StandingQuery};
+pub use row_filter::RowFilter;
 pub use session::{Run, Session, SessionInput, SessionKind};
 pub use slot::{Window, WindowRows};
 pub use window_time::{WindowKind, WindowSpec};
