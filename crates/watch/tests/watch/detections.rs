@@ -86,6 +86,21 @@ fn elephants() {
     check("elephants", planted.collect(), &["src_addr=10.0.0.3"]);
 }
 
+/// What is the same each day is nothing new, however much it is.
+#[test]
+fn traffic_of_each_day_is_as_usual() {
+    let of_day = |day: i64| {
+        let begin_ms = at(20) - day * DAY_MS;
+        (0..30).map(move |second| Flow {
+            bytes: 50_000_000,
+            ..Flow::new(begin_ms + second * 1_000, "10.0.0.3", "203.1.114.4")
+        })
+    };
+    let planted: Vec<Flow> = (0..8).flat_map(of_day).collect();
+    check("elephants", planted.clone(), &[]);
+    check("anomalies", planted, &[]);
+}
+
 #[test]
 fn mice() {
     let planted = (0..30)
