@@ -98,7 +98,7 @@ impl StandingEngine {
             time: setup.time,
             found: Mutex::default(),
         });
-        let mut state = session(&self.options, 1, Arc::clone(&self.runtime))?;
+        let mut state = session(&self.options, 1, Arc::clone(&self.runtime), true)?;
         // a plan that runs again and again must not keep what one run learned
         state.config_mut().options_mut().optimizer.enable_dynamic_filter_pushdown = false;
         let planner = WindowPlanner::standing(&state, &standing);
@@ -112,7 +112,11 @@ impl StandingEngine {
         }
         let plan = runtime.block_on(planned(&context, text, setup))?;
         let threads = Threads { one: runtime, wide: Arc::clone(&self.wide) };
-        StandingQuery::new(threads, context, plan, &standing, &self.cache)
+        let asked = context.clone();
+        StandingQuery::new(threads, context, plan, &standing, &self.cache).map_err(|error| match error {
+            EngineError::Plan(error) => explained(&asked, text, &error),
+            other => other,
+        })
     }
 
     fn add_tables(&self, context: &SessionContext) -> Result<(), EngineError> {

@@ -67,6 +67,26 @@ fn times_that_do_not_fit_are_refused() {
     assert!(error.contains("windows go by 'start', and the watch by 'received'"), "{error}");
     let error = refused("SELECT * FROM TUMBLE(flows, received, INTERVAL '1' SECOND) WHERE start > now()");
     assert!(error.contains("now() is not the time of a window"), "{error}");
+    for (condition, text) in [
+        ("start > '-1h'", "-1h"),
+        ("start BETWEEN 'yesterday' AND '2026-01-01'", "yesterday"),
+        ("start = TIMESTAMP 'now'", "now"),
+        ("start >= '14:00'", "14:00"),
+    ] {
+        for rows in ["TUMBLE(flows, received, INTERVAL '1' SECOND)", "SESSION(flows, received, INTERVAL '1' SECOND)"] {
+            let error = refused(&format!("SELECT count(*) FROM {rows} WHERE {condition}"));
+            assert!(error.contains(&format!("'{text}' is counted from now")), "{condition}: {error}");
+            assert!(error.contains("hint: write HISTORY("), "{condition}: {error}");
+        }
+    }
+    let error = refused(
+        "SELECT w.src_addr FROM TUMBLE(flows, received, INTERVAL '1' SECOND) w JOIN HISTORY(flows, INTERVAL '7' DAY) h \
+         ON h.src_addr = w.src_addr WHERE h.start > '-2d'",
+    );
+    assert!(error.contains("'-2d' is counted from now"), "{error}");
+    let whole =
+        "SELECT count(*) FROM TUMBLE(flows, received, INTERVAL '1' SECOND) WHERE start > '2026-01-01T00:00:00Z'";
+    assert!(Backtest::new(watch("w", whole, ""), &RunnerOptions::new(folder.path())).is_ok());
 }
 
 /// A hundred keys that are acknowledged or were reported leave room for the next.
