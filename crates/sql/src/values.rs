@@ -134,7 +134,9 @@ impl AnalyzerRule for NamedValues {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let clock = Clock { now: Zoned::now().with_time_zone(self.zone.clone()), is_standing: self.is_standing };
+        // of a machine that does not say where it is, which the engine does not know as a zone
+        let zone = if self.zone.is_unknown() { TimeZone::UTC } else { self.zone.clone() };
+        let clock = Clock { now: Zoned::now().with_time_zone(zone), is_standing: self.is_standing };
         Ok(plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &clock))?.data)
     }
 }

@@ -178,7 +178,10 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     let name = file.name.clone();
     let engine = StandingEngine::new(&StandingOptions::default())
         .map_err(|source| WatchError::Statement { name, source: Box::new(source) })?;
-    Ok(Watch::prepare(file, &engine, "")?.query.explain())
+    let zone = file.options.windows.zone.clone();
+    let text = Watch::prepare(file, &engine, "")?.query.explain();
+    let (window, rest) = text.split_once('\n').unwrap_or((text.as_str(), ""));
+    Ok(format!("{window}\nzone: {}\n{rest}", zone.time_zone().iana_name().unwrap_or("UTC")))
 }
 
 /// Which keys were reported lately.

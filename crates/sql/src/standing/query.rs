@@ -98,7 +98,8 @@ impl StandingEngine {
             time: setup.time,
             found: Mutex::default(),
         });
-        let mut state = session(&self.options, 1, Arc::clone(&self.runtime), true)?;
+        let options = EngineOptions { zone: setup.zone.clone(), ..self.options.clone() };
+        let mut state = session(&options, 1, Arc::clone(&self.runtime), true)?;
         // a plan that runs again and again must not keep what one run learned
         state.config_mut().options_mut().optimizer.enable_dynamic_filter_pushdown = false;
         let planner = WindowPlanner::standing(&state, &standing);

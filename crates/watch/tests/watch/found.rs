@@ -1,9 +1,10 @@
 //! What a reader of the code found.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_chain::StopSignal;
-use weir_watch::{Backtest, Message, Runner, RunnerOptions, WatchError};
+use weir_watch::{Backtest, Message, Runner, RunnerOptions, WatchError, WatchFile};
 
 use crate::scene::{Flow, NEW_YEAR_MS, archive, batch, lines, plain, time, traffic, watch, writer};
 
@@ -87,6 +88,27 @@ fn times_that_do_not_fit_are_refused() {
     let whole =
         "SELECT count(*) FROM TUMBLE(flows, received, INTERVAL '1' SECOND) WHERE start > '2026-01-01T00:00:00Z'";
     assert!(Backtest::new(watch("w", whole, ""), &RunnerOptions::new(folder.path())).is_ok());
+}
+
+/// At midnight of UTC it is half past five in Kolkata.
+#[test]
+fn a_statement_goes_by_the_clock_of_its_zone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &[Flow::new(NEW_YEAR_MS + 100, "10.0.0.1", "192.0.2.1")]);
+    let query = "SELECT date_part('hour', received) AS hour, count(*) AS n FROM TUMBLE(flows, received, INTERVAL '1' SECOND) \
+                 WHERE start > '2026-01-01T05:00' GROUP BY 1";
+    for (zone, expected) in [("Asia/Kolkata", vec!["5,1".to_owned()]), ("UTC", Vec::new())] {
+        let text = format!("query = \"{query}\"\nzone = '{zone}'");
+        let file = WatchFile::parse(&text, "w", Path::new("")).expect("a watch");
+        let explained = weir_watch::plan(file.clone()).expect("a plan");
+        assert!(explained.contains(&format!("\nzone: {zone}\n")), "{explained}");
+        let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch");
+        let mut answers = Vec::new();
+        backtest.run(None, None, |_, answer| answers.push(lines(answer))).expect("windows");
+        assert_eq!(answers, [expected], "{zone}");
+    }
+    let error = WatchFile::parse("query = 'SELECT 1'\nzone = 'Mars'", "w", Path::new("")).expect_err("no zone");
+    assert!(error.to_string().contains("'Mars' is no time zone"), "{error}");
 }
 
 /// A hundred keys that are acknowledged or were reported leave room for the next.
