@@ -113,6 +113,33 @@ fn every_window_is_reported_once_however_often_it_is_killed() {
     assert_eq!(journal(&archive), expected());
 }
 
+/// As `weir sql --sampling-corrections` does.
+#[test]
+fn sampling_is_corrected_for_watches() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, file, table) =
+        (folder.path().join("flows"), folder.path().join("w.toml"), folder.path().join("sampling.csv"));
+    let mut writer = Writer::open(&archive, ArchiveOptions::default()).expect("an archive").0;
+    append(&mut writer, 100);
+    writer.close().expect("sealed");
+    let query = "SELECT sum(bytes_scaled) AS bytes, sum(bytes) AS kept FROM TUMBLE(flows, received, INTERVAL '1' HOUR)";
+    std::fs::write(&file, format!("query = \"{query}\"")).expect("a file");
+    std::fs::write(&table, format!("{}\n,,,,,,50\n", weir_flow::scaling::HEADER)).expect("a file");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let [archive, file, table] = [text(&archive), text(&file), text(&table)];
+    let tested = |rest: &[&str]| {
+        let mut arguments = vec!["watch", "test", "-R", archive.as_str(), file.as_str()];
+        arguments.extend_from_slice(rest);
+        let output = run(&arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let plain = tested(&[]);
+    assert!(plain.contains("bytes=400 kept=400"), "{plain}");
+    let corrected = tested(&["--sampling-corrections", &table]);
+    assert!(corrected.contains("bytes=20000 kept=400"), "{corrected}");
+}
+
 #[test]
 fn wrong_files_are_told() {
     let folder = tempfile::tempdir().expect("a folder");
