@@ -146,6 +146,7 @@ impl Worker {
             closed,
             counters: Arc::clone(&self.counters),
             is_shedding: false,
+            left_out: 0,
             is_ahead: false,
         }
     }
@@ -238,6 +239,9 @@ impl Worker {
                 } else {
                     self.corrections.remember(state.window_end_ms, &reports);
                     let new = self.new_of(reports);
+                    if !new.is_empty() {
+                        self.watch.note_reported();
+                    }
                     self.corrections.reported(state.window_end_ms, &new);
                     self.keep(new, Some(state));
                 }
