@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -83,7 +83,7 @@ impl RowFilter {
     fn filtered(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         let values = self.condition.evaluate(&padded(rows, &self.schema)?)?.into_array(rows.num_rows())?;
         match values.as_boolean_opt() {
-            Some(is_read) if is_read.true_count() < is_read.len() => Ok(filter_record_batch(rows, is_read)?),
+            Some(is_read) if is_read.true_count() < rows.num_rows() => Ok(filter_record_batch(rows, is_read)?),
             _ => Ok(rows.clone()),
         }
     }
