@@ -50,7 +50,7 @@ const STATEMENTS: [(&str, u64); 8] = [
     // two places, of which one reads what the other does not
     (
         "WITH w AS (SELECT * FROM {w}), udp AS (SELECT count(*) AS n FROM w WHERE protocol = 17), \
-         icmp AS (SELECT count(*) AS n FROM w WHERE protocol = 1) SELECT udp.n, icmp.n FROM udp CROSS JOIN icmp",
+         icmp AS (SELECT count(*) AS n FROM w WHERE protocol = 1) SELECT udp.n AS u, icmp.n AS i FROM udp CROSS JOIN icmp",
         3,
     ),
     // everything counts
