@@ -25,3 +25,4 @@ pub use action::Action;
 pub use counters::{NotifyCounters, NotifyCounts};
 pub use gathering::Scope;
 pub use notifier::Notifier;
+pub use quiet::Zone;

@@ -105,6 +105,11 @@ impl Default for Zone {
 impl Zone {
     /// What stands for the zone of the machine.
     const LOCAL: &str = "local";
+
+    /// The zone.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.0
+    }
 }
 
 impl OptionText for Zone {

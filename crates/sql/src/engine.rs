@@ -181,7 +181,7 @@ impl Engine {
         let threads = options.threads.max(1);
         let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
         let runtime = runtime_env(options, shares).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
-        let mut state = session(options, threads, Arc::new(runtime))?;
+        let mut state = session(options, threads, Arc::new(runtime), false)?;
         let reported = ReportedNames::default();
         for function in enrichment::functions(&options.enrichment, &reported) {
             state.register_udf(function).map_err(EngineError::plan)?;
@@ -474,11 +474,13 @@ impl Drop for Engine {
     }
 }
 
-/// A session with our functions, rules and limits, whose memory is that of `runtime`.
+/// A session with our functions, rules and limits, whose memory is that of `runtime`. Statements are asked once, or about each
+/// window if they are standing.
 pub(crate) fn session(
     options: &EngineOptions,
     threads: usize,
     runtime: Arc<RuntimeEnv>,
+    is_standing: bool,
 ) -> Result<SessionState, EngineError> {
     let mut config = SessionConfig::new()
         .with_target_partitions(threads)
@@ -491,7 +493,7 @@ pub(crate) fn session(
     let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(AddressLiterals));
-    rules.insert(1, Arc::new(NamedValues { zone: options.zone.clone() }));
+    rules.insert(1, Arc::new(NamedValues { zone: options.zone.clone(), is_standing }));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)

@@ -85,7 +85,7 @@ impl BadLiteral {
     }
 }
 
-/// A use of an address that no text can be made to fit.
+/// A use of an address that no text can be made to fit, or a time that fits no window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Unfit {
@@ -110,6 +110,15 @@ impl Unfit {
         let name = name_of(value);
         let message = format!("{name} is a MAC address, but the text it is compared with is not a literal");
         let hint = format!("write the MAC address itself, as in {name} = '00:1b:21:01:02:ff'");
+        DataFusionError::External(Box::new(Self { message, hint }))
+    }
+
+    /// A time that is counted from now, in a statement that is asked about windows of other times.
+    pub(crate) fn counted_from_now(text: &str) -> DataFusionError {
+        let message = format!("'{}' is counted from now, and a watch is asked about windows", text.escape_debug());
+        let hint = "write HISTORY(flows, INTERVAL '1' HOUR) for flows before the window, or a condition with its times, as in \
+                    start > window_end - INTERVAL '1' HOUR"
+            .to_owned();
         DataFusionError::External(Box::new(Self { message, hint }))
     }
 

@@ -17,12 +17,12 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, lit};
 use datafusion::optimizer::AnalyzerRule;
-use jiff::Zoned;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Zoned};
 use weir_flow::{PROTOCOLS, SERVICES, service_port};
 use weir_query::times;
 
-use crate::literals::{BadLiteral, is_comparison, name_of, text_of};
+use crate::literals::{BadLiteral, Unfit, is_comparison, name_of, text_of};
 use crate::mistake::phrases::time_hint;
 
 /// Letters of the control bits of TCP, from the highest.
@@ -33,6 +33,35 @@ const FLAG_LETTERS: &[u8] = b"CEUAPRSF";
 pub(crate) struct NamedValues {
     /// Zone of times without one, and of days.
     pub(crate) zone: TimeZone,
+    /// Whether statements are asked again and again, about windows: then no time may be counted from now.
+    pub(crate) is_standing: bool,
+}
+
+/// What the times of a statement are read by.
+#[derive(Debug)]
+struct Clock {
+    now: Zoned,
+    is_standing: bool,
+}
+
+impl Clock {
+    fn time_zone(&self) -> &TimeZone {
+        self.now.time_zone()
+    }
+
+    /// The moment that a text is.
+    fn moment(&self, text: &str) -> Option<i64> {
+        times::moment(text, &self.now).ok()
+    }
+
+    /// Refuses a text that is another moment when it is read at another time, in a statement that is asked again and again: it
+    /// would stay what it was when the statement was planned.
+    fn check(&self, text: &str) -> Result<()> {
+        // on another day of the week, and at another time of it
+        let later = self.now.checked_add(SignedDuration::from_hours(400 * 24 + 5));
+        let is_counted = || later.is_ok_and(|later| times::moment(text, &later).ok() != self.moment(text));
+        if self.is_standing && is_counted() { Err(Unfit::counted_from_now(text)) } else { Ok(()) }
+    }
 }
 
 /// What the values of an expression mean.
@@ -105,12 +134,14 @@ impl AnalyzerRule for NamedValues {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let now = Zoned::now().with_time_zone(self.zone.clone());
-        Ok(plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &now))?.data)
+        // of a machine that does not say where it is, which the engine does not know as a zone
+        let zone = if self.zone.is_unknown() { TimeZone::UTC } else { self.zone.clone() };
+        let clock = Clock { now: Zoned::now().with_time_zone(zone), is_standing: self.is_standing };
+        Ok(plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &clock))?.data)
     }
 }
 
-fn rewrite_plan(plan: LogicalPlan, now: &Zoned) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_plan(plan: LogicalPlan, clock: &Clock) -> Result<Transformed<LogicalPlan>> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
@@ -118,30 +149,30 @@ fn rewrite_plan(plan: LogicalPlan, now: &Zoned) -> Result<Transformed<LogicalPla
     let names = NamePreserver::new(&plan);
     let rewritten = plan.map_expressions(|expression| {
         let name = names.save(&expression);
-        let rewritten = expression.transform_up(|expression| rewrite(expression, &schema, now))?;
+        let rewritten = expression.transform_up(|expression| rewrite(expression, &schema, clock))?;
         Ok(rewritten.update_data(|expression| name.restore(expression)))
     })?;
     if rewritten.transformed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
 }
 
-fn rewrite(expression: Expr, schema: &DFSchema, now: &Zoned) -> Result<Transformed<Expr>> {
+fn rewrite(expression: Expr, schema: &DFSchema, clock: &Clock) -> Result<Transformed<Expr>> {
     match expression {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
             let BinaryExpr { left, op, right } = binary;
-            let pair = align(vec![*left, *right], schema, now)?;
+            let pair = align(vec![*left, *right], schema, clock)?;
             pair.transform_data(|pair| {
                 let [left, right] = three_or_two(pair)?;
                 Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr::new(left.into(), op, right.into()))))
             })
         }
-        Expr::Between(Between { expr, negated, low, high }) => align(vec![*expr, *low, *high], schema, now)?
+        Expr::Between(Between { expr, negated, low, high }) => align(vec![*expr, *low, *high], schema, clock)?
             .transform_data(|values| {
                 let [value, low, high] = three_or_two(values)?;
                 Ok(Transformed::no(Expr::Between(Between::new(value.into(), negated, low.into(), high.into()))))
             }),
         Expr::InList(InList { expr, list, negated }) => {
             let values = std::iter::once(*expr).chain(list).collect();
-            align(values, schema, now)?.transform_data(|mut values| {
+            align(values, schema, clock)?.transform_data(|mut values| {
                 let expr = values.remove(0);
                 Ok(Transformed::no(Expr::InList(InList::new(Box::new(expr), values, negated))))
             })
@@ -149,7 +180,7 @@ fn rewrite(expression: Expr, schema: &DFSchema, now: &Zoned) -> Result<Transform
         Expr::Case(Case { expr: Some(base), when_then_expr, else_expr }) => {
             let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
             let values = std::iter::once(*base).chain(whens.into_iter().map(|when| *when)).collect();
-            align(values, schema, now)?.transform_data(|mut values| {
+            align(values, schema, clock)?.transform_data(|mut values| {
                 let base = Some(Box::new(values.remove(0)));
                 let pairs = values.into_iter().map(Box::new).zip(thens).collect();
                 Ok(Transformed::no(Expr::Case(Case { expr: base, when_then_expr: pairs, else_expr })))
@@ -157,7 +188,8 @@ fn rewrite(expression: Expr, schema: &DFSchema, now: &Zoned) -> Result<Transform
         }
         // TIMESTAMP '2026-11-21 08:30'
         Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Timestamp(..)) => {
-            match text_of(&expr).and_then(|text| times::moment(text, now).ok()) {
+            text_of(&expr).map_or(Ok(()), |text| clock.check(text))?;
+            match text_of(&expr).and_then(|text| clock.moment(text)) {
                 Some(ms) => Ok(Transformed::yes(moment_literal(
                     ms,
                     &DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
@@ -166,11 +198,11 @@ fn rewrite(expression: Expr, schema: &DFSchema, now: &Zoned) -> Result<Transform
             }
         }
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Date32 && is_time(&expr, schema) => {
-            Ok(in_zone(*expr, now).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
+            Ok(in_zone(*expr, clock).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
         }
         Expr::ScalarFunction(call) => {
             check_pattern(&call)?;
-            Ok(by_local_days(call, schema, now))
+            Ok(by_local_days(call, schema, clock))
         }
         other => Ok(Transformed::no(other)),
     }
@@ -194,28 +226,28 @@ fn check_pattern(call: &ScalarFunction) -> Result<()> {
 }
 
 /// Functions of days and hours go by those of the zone.
-fn by_local_days(mut call: ScalarFunction, schema: &DFSchema, now: &Zoned) -> Transformed<Expr> {
+fn by_local_days(mut call: ScalarFunction, schema: &DFSchema, clock: &Clock) -> Transformed<Expr> {
     let is_meant = matches!(call.name(), "date_trunc" | "date_part" | "to_char") || call.name() == "time_bucket";
     let place = usize::from(call.name() != "to_char");
-    let is_utc = *now.time_zone() == TimeZone::UTC;
+    let is_utc = *clock.time_zone() == TimeZone::UTC;
     if !is_meant || is_utc || call.args.len() != 2 || !call.args.get(place).is_some_and(|time| is_time(time, schema)) {
         return Transformed::no(Expr::ScalarFunction(call));
     }
     if call.name() == "time_bucket" {
-        call.args.extend(zone_name(now).map(lit));
+        call.args.extend(zone_name(clock).map(lit));
     } else if let Some(time) = call.args.get_mut(place) {
-        *time = in_zone(std::mem::take(time), now).data;
+        *time = in_zone(std::mem::take(time), clock).data;
     }
     Transformed::yes(Expr::ScalarFunction(call))
 }
 
-fn zone_name(now: &Zoned) -> Option<String> {
-    now.time_zone().iana_name().map(str::to_owned)
+fn zone_name(clock: &Clock) -> Option<String> {
+    clock.time_zone().iana_name().map(str::to_owned)
 }
 
 /// The same moments, as those of a zone.
-fn in_zone(time: Expr, now: &Zoned) -> Transformed<Expr> {
-    match zone_name(now).filter(|_| *now.time_zone() != TimeZone::UTC) {
+fn in_zone(time: Expr, clock: &Clock) -> Transformed<Expr> {
+    match zone_name(clock).filter(|_| *clock.time_zone() != TimeZone::UTC) {
         Some(zone) => {
             let to = DataType::Timestamp(TimeUnit::Millisecond, Some(zone.into()));
             Transformed::yes(Expr::Cast(Cast::new(Box::new(time), to)))
@@ -230,7 +262,7 @@ fn three_or_two<const N: usize>(values: Vec<Expr>) -> Result<[Expr; N]> {
 }
 
 /// Values that are compared with each other: literal texts become what the others are.
-fn align(values: Vec<Expr>, schema: &DFSchema, now: &Zoned) -> Result<Transformed<Vec<Expr>>> {
+fn align(values: Vec<Expr>, schema: &DFSchema, clock: &Clock) -> Result<Transformed<Vec<Expr>>> {
     if !values.iter().any(|value| compared_text(value).is_some()) {
         return Ok(Transformed::no(values));
     }
@@ -244,8 +276,11 @@ fn align(values: Vec<Expr>, schema: &DFSchema, now: &Zoned) -> Result<Transforme
         if meaning != Meaning::Time && text_of(&value).is_none() {
             return Ok(value);
         }
+        if meaning == Meaning::Time {
+            clock.check(text)?;
+        }
         let name = || name_of(&beside);
-        let literal = literal_of(text, meaning, field.data_type(), now)
+        let literal = literal_of(text, meaning, field.data_type(), clock)
             .ok_or_else(|| BadLiteral::error(text, name(), meaning.wanted(), meaning.hint(&name(), text)))?;
         is_rewritten = true;
         Ok(literal)
@@ -262,10 +297,10 @@ fn compared_text(value: &Expr) -> Option<&str> {
     }
 }
 
-fn literal_of(text: &str, meaning: Meaning, of: &DataType, now: &Zoned) -> Option<Expr> {
+fn literal_of(text: &str, meaning: Meaning, of: &DataType, clock: &Clock) -> Option<Expr> {
     let number = text.trim().parse::<u16>().ok();
     match meaning {
-        Meaning::Time => times::moment(text, now).ok().map(|ms| moment_literal(ms, of)),
+        Meaning::Time => clock.moment(text).map(|ms| moment_literal(ms, of)),
         Meaning::Protocol => {
             let number = number.filter(|number| u8::try_from(*number).is_ok());
             number.map(|number| lit(i64::from(number))).or_else(|| protocol(text))

@@ -179,6 +179,7 @@ impl Backtest {
                 repeats.select(reports, self.watch.file.options.reports.reports_max);
             outcome.suppressed += suppressed;
             if !reports.is_empty() {
+                self.watch.note_reported();
                 outcome.firings.push(Firing { reports, window_end_ms: end_ms });
             }
         }

@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use weir_chain::options::Given;
 use weir_chain::{OptionError, TimeSpan, choices, options};
 use weir_flow::Column;
-use weir_notify::Action;
+use weir_notify::{Action, Zone};
 use weir_reports::Severity;
 use weir_sql::standing::QuerySetup;
 use weir_sql::standing::dialect::{Parameter, Parameters};
@@ -67,6 +67,9 @@ options! {
     pub struct WindowOptions {
         /// Put flows into windows by this time, and count history back from it.
         time: TimeColumn = TimeColumn::Received,
+        /// Read times that the statement has without a zone, and count its days and hours, by the clock of this zone, as
+        /// `weir sql` does: `local`, `UTC` or a name such as `Europe/Berlin`.
+        zone: Zone = Zone::default(),
         /// Close a window this long after its end. Flows that come later count as late.
         lateness: TimeSpan = TimeSpan::ZERO,
         /// What to do with a flow that comes too late for a window: leave it out, or ask the window again and report what
@@ -163,6 +166,7 @@ impl WatchFile {
             time: options.windows.time.column(),
             views: views.collect::<Result<_, _>>()?,
             parameters: parameters?,
+            zone: options.windows.zone.time_zone().clone(),
         };
         Ok(Self { name: name.to_owned(), options, setup, actions })
     }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, SendError, Sender, TrySendError};
 use weir_archive::{FollowEvent, FollowPosition, FollowedDelivery};
 use weir_flow::Column;
 
@@ -48,6 +48,8 @@ pub(crate) struct FollowedWatch {
     pub(crate) closed: Sender<ClosedWindow>,
     pub(crate) counters: Arc<WatchCounters>,
     pub(crate) is_shedding: bool,
+    /// Rows of sessions that were left out, of windows that are not asked: the next one says so.
+    pub(crate) left_out: u64,
     /// Whether the last delivery was ahead of the clock.
     pub(crate) is_ahead: bool,
 }
@@ -71,10 +73,17 @@ impl FollowedWatch {
     fn hand_over(&mut self, closed: Vec<ClosedWindow>, waits: bool) -> Option<String> {
         *locked(&self.counters.panes) = self.panes.counts();
         let was_shedding = self.is_shedding;
-        for window in closed {
+        let has_sessions = matches!(self.panes, OpenWindows::Sessions(_));
+        for mut window in closed {
             self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
-            self.is_shedding =
-                if waits { self.closed.send(window).is_err() } else { self.closed.try_send(window).is_err() };
+            window.rows_left_out += std::mem::take(&mut self.left_out);
+            let refused = if waits {
+                self.closed.send(window).err().map(SendError::into_inner)
+            } else {
+                self.closed.try_send(window).err().map(TrySendError::into_inner)
+            };
+            self.is_shedding = refused.is_some();
+            self.left_out = refused.filter(|_| has_sessions).map_or(0, |window| window.rows_left_out);
             self.counters.windows_shed.fetch_add(u64::from(self.is_shedding), Ordering::Relaxed);
         }
         (self.is_shedding && !was_shedding)

@@ -7,6 +7,7 @@
 //!
 //! A row that a closed window should have had is late: it is counted, and kept for those of its windows that are still
 //! open. A row that is dated long after its reception is left out, since one of them would close every window before it.
+//! A row that the statement does not read, whatever the window, is not kept, and so needs no room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, Ti
 use arrow::compute::take;
 use arrow::datatypes::{Schema, TimestampMillisecondType};
 use weir_flow::Column;
-use weir_sql::standing::{PaneRows, WindowKind, WindowPane, WindowRows, WindowSpec};
+use weir_sql::standing::{PaneRows, RowFilter, WindowKind, WindowPane, WindowRows, WindowSpec};
 
 use crate::window_clock::WindowClock;
 
@@ -94,6 +95,8 @@ struct LateWindows {
 #[derive(Debug)]
 pub struct Panes {
     options: PaneOptions,
+    /// Which rows are kept; all without.
+    filter: Option<RowFilter>,
     /// The first of the windows; the others end when it does.
     first: WindowSpec,
     size_max_ms: i64,
@@ -117,6 +120,7 @@ impl Panes {
             clock: WindowClock::new(first.kind, options.lateness_ms),
             late: LateWindows::default(),
             options,
+            filter: None,
             first,
             size_max_ms,
             panes: BTreeMap::new(),
@@ -124,6 +128,12 @@ impl Panes {
             rows_kept: Arc::default(),
             counts: PaneCounts::default(),
         })
+    }
+
+    /// The same, of whose rows only those are kept that the statement reads. The others move time and make windows, too.
+    #[must_use]
+    pub fn filtered(self, filter: Option<RowFilter>) -> Self {
+        Self { filter, ..self }
     }
 
     /// What happened to rows.
@@ -340,10 +350,14 @@ impl Panes {
     }
 
     fn keep(&mut self, end_ms: i64, rows: RecordBatch) {
-        let count = rows.num_rows() as u64;
-        if count == 0 {
+        if rows.num_rows() == 0 {
             return;
         }
+        let rows = match &self.filter {
+            Some(filter) => filter.kept(&rows),
+            None => rows,
+        };
+        let count = rows.num_rows() as u64;
         let room = self.options.rows_max.saturating_sub(self.rows_kept());
         let fits = count.min(room);
         if fits < count {
@@ -351,8 +365,11 @@ impl Panes {
             *self.shed.entry(end_ms).or_default() += count - fits;
         }
         let rows = if fits < count { rows.slice(0, fits as usize) } else { rows };
+        // without rows to keep, too: a window has a flow even if the statement reads none
         let pane = self.panes.entry(end_ms).or_insert_with(|| Arc::new(PaneRows::new(&self.rows_kept)));
-        pane.push(rows);
+        if fits > 0 {
+            pane.push(rows);
+        }
     }
 
     /// Gives the windows that have ended.

@@ -25,6 +25,8 @@ pub(crate) struct Watch {
     pub(crate) file: WatchFile,
     pub(crate) query: StandingQuery,
     maker: ReportMaker,
+    /// Rows of sessions that were left out, and that no report has said yet: which session they would have been of is not known.
+    left_out: u64,
 }
 
 impl Watch {
@@ -33,7 +35,7 @@ impl Watch {
         let failed = |source| WatchError::Statement { name, source: Box::new(source) };
         let query = engine.prepare(&file.options.query, &file.setup).map_err(failed)?;
         let maker = ReportMaker::new(&file, archive, query.has_sessions());
-        let watch = Self { file, query, maker };
+        let watch = Self { file, query, maker, left_out: 0 };
         watch.check_keys()?;
         watch.check_names()?;
         if watch.query.has_sessions() && watch.late_ms() > 0 {
@@ -117,6 +119,7 @@ impl Watch {
             rows_max: options.rows_max,
             empty_windows: options.empty_windows,
         });
+        let panes = panes.map(|panes| panes.filtered(self.query.row_filter().cloned()));
         Ok(panes.map(|panes| OpenWindows::Panes(Box::new(panes))))
     }
 
@@ -152,6 +155,11 @@ impl Watch {
         history: Option<&Arc<Snapshot>>,
     ) -> Result<(Vec<RecordBatch>, Vec<Report>), WatchError> {
         let window = self.longest(closed);
+        let mut rows_left_out = closed.rows_left_out;
+        if self.query.has_sessions() {
+            self.left_out += rows_left_out;
+            rows_left_out = self.left_out;
+        }
         let time_max = Duration::from_millis(self.file.options.windows.answer_time_max.millis().unsigned_abs());
         let answer = self.query.answer(&closed.rows, history, time_max).map_err(|source| WatchError::Answer {
             name: self.file.name.clone(),
@@ -160,9 +168,14 @@ impl Watch {
         })?;
         let mut reports = self.maker.reports(window, &answer);
         for report in &mut reports {
-            report.rows_left_out = closed.rows_left_out;
+            report.rows_left_out = rows_left_out;
         }
         Ok((answer, reports))
+    }
+
+    /// Notes that the last window that was asked has a report which is kept: it says how many rows were left out.
+    pub(crate) fn note_reported(&mut self) {
+        self.left_out = 0;
     }
 }
 
@@ -177,7 +190,10 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     let name = file.name.clone();
     let engine = StandingEngine::new(&StandingOptions::default())
         .map_err(|source| WatchError::Statement { name, source: Box::new(source) })?;
-    Ok(Watch::prepare(file, &engine, "")?.query.explain())
+    let zone = file.options.windows.zone.clone();
+    let text = Watch::prepare(file, &engine, "")?.query.explain();
+    let (window, rest) = text.split_once('\n').unwrap_or((text.as_str(), ""));
+    Ok(format!("{window}\nzone: {}\n{rest}", zone.time_zone().iana_name().unwrap_or("UTC")))
 }
 
 /// Which keys were reported lately.

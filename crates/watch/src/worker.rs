@@ -146,6 +146,7 @@ impl Worker {
             closed,
             counters: Arc::clone(&self.counters),
             is_shedding: false,
+            left_out: 0,
             is_ahead: false,
         }
     }
@@ -238,6 +239,9 @@ impl Worker {
                 } else {
                     self.corrections.remember(state.window_end_ms, &reports);
                     let new = self.new_of(reports);
+                    if !new.is_empty() {
+                        self.watch.note_reported();
+                    }
                     self.corrections.reported(state.window_end_ms, &new);
                     self.keep(new, Some(state));
                 }
@@ -361,5 +365,95 @@ impl Worker {
     fn lost(&self, from_ms: i64, to_ms: i64) -> Option<u64> {
         let complete = self.shared.history.snapshot().ok()?.completeness(from_ms, to_ms).ok()?;
         Some(complete.lost_records.saturating_add(complete.lost_estimate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use arrow::array::RecordBatch;
+    use crossbeam_channel::unbounded;
+    use weir_chain::StopSignal;
+    use weir_flow::{Column, FlowBatchBuilder};
+    use weir_reports::{Journal, Retention};
+    use weir_sql::standing::{WindowKind, WindowSpec};
+
+    use super::*;
+    use crate::flow_source::{HistoryArchive, stream};
+    use crate::following::FollowThread;
+    use crate::panes::{PaneOptions, Panes};
+    use crate::shared::permits;
+
+    fn flow(received_ms: i64) -> RecordBatch {
+        let mut builder = FlowBatchBuilder::new(1);
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(received_ms));
+        builder.finish().record_batch().clone()
+    }
+
+    /// Windows of a second.
+    fn panes() -> OpenWindows {
+        let kind = WindowKind { size_ms: 1_000, slide_ms: 1_000, offset_ms: 0 };
+        let options = PaneOptions {
+            windows: vec![Some(WindowSpec { kind, time: Column::Received })],
+            columns: vec![Column::Received],
+            lateness_ms: 0,
+            late_ms: 0,
+            skew_ms: 60_000,
+            rows_max: 1_000,
+            empty_windows: false,
+        };
+        OpenWindows::Panes(Box::new(Panes::new(options).expect("a window")))
+    }
+
+    /// With `when_full = "wait"` a chain waits for the follower, and that for the watch: a watch that panics must end all of it.
+    #[test]
+    fn nothing_waits_for_a_watch_that_panicked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (messages, _taken) = bounded(10);
+        let (_control, controls) = unbounded();
+        let shared = Shared {
+            archive: String::new(),
+            journal: Arc::new(Mutex::new(Journal::open(folder.path(), Retention::default()).expect("a journal"))),
+            history: Arc::new(HistoryArchive::named(None)),
+            is_stream: true,
+            permits: permits(1),
+            messages,
+            joined: Arc::default(),
+            is_failed: Arc::default(),
+            stop: StopSignal::new(),
+        };
+        let (closed, windows) = bounded(1);
+        let watch = FollowedWatch {
+            name: "panics".to_owned(),
+            panes: panes(),
+            columns: vec![Column::Received],
+            time: Column::Received,
+            asked_through_ms: None,
+            after: FollowPosition::START,
+            idle: Duration::from_secs(1),
+            closed,
+            counters: Arc::default(),
+            is_shedding: false,
+            left_out: 0,
+            is_ahead: false,
+        };
+        let (feed, source) = stream(2, true);
+        let is_failed = Arc::clone(&shared.is_failed);
+        let mut following = FollowThread { source, waits: true, watches: vec![watch], controls, shared };
+        let follower = thread::spawn(move || following.run());
+        let worker = thread::spawn(move || {
+            let _panics = PanicFlag(is_failed);
+            while !windows.is_full() {
+                thread::yield_now();
+            }
+            panic!("a defect");
+        });
+        // far more windows than may wait
+        let taken = (0..1_000).take_while(|second| feed.send(&flow(second * 1_000))).count();
+        assert!(worker.join().is_err());
+        assert!(follower.join().expect("the follower does not panic").is_ok());
+        assert!(taken < 1_000 && !feed.send(&flow(0)), "{taken}");
     }
 }

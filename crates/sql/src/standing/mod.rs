@@ -8,10 +8,12 @@
 //! The statement is planned once ([`planner`]). A question without history keeps its physical plan, and only the rows
 //! in the [`slot`] change. One with history is optimised again for each window, because the bounds of the time range
 //! decide which segments are opened; the part that asks the window alone is answered first, and its keys narrow the
-//! part that asks history ([`keys`]). Rows of hosts that were found before are kept ([`key_rows`]), and what history answers whatever the window found is cached ([`cache`]).
-//! Where there is nothing at all, nothing is planned ([`silence`]), and where the window's own part decides that there is nothing to
-//! say, history is not ([`live`]). What speaks against a plan for each window is its cost of some milliseconds; what
-//! an incremental engine would save there it would lose in exactness, for late rows and in backtests.
+//! part that asks history ([`keys`]). Rows of hosts that were found before are kept ([`key_rows`]), and what history
+//! answers whatever the window found is cached ([`cache`]). Where there is nothing at all, nothing is planned
+//! ([`silence`]), and where the window's own part decides that there is nothing to say, history is not ([`live`]). Rows
+//! that the statement leaves out whatever the window are not kept ([`row_filter`]). What speaks against a plan for each
+//! window is its cost of some milliseconds; what an incremental engine would save there it would lose in exactness, for
+//! late rows and in backtests.
 
 mod arguments;
 mod cache;
@@ -27,6 +29,7 @@ mod pane_aggregates;
 mod pane_rows;
 pub(crate) mod planner;
 mod query;
+mod row_filter;
 mod session;
 mod session_relation;
 mod silence;
@@ -40,6 +43,7 @@ pub use history_counters::{HistoryCounters, HistoryCounts};
 pub use options::{QuerySetup, StandingOptions};
 pub use pane_rows::{PaneRows, WindowPane};
 pub use query::{StandingEngine, StandingQuery};
+pub use row_filter::RowFilter;
 pub use session::{Run, Session, SessionInput, SessionKind};
 pub use slot::{Window, WindowRows};
 pub use window_time::{WindowKind, WindowSpec};

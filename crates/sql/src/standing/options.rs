@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jiff::tz::TimeZone;
 use weir_flow::Column;
 use weir_flow::scaling::Corrections;
 
@@ -34,10 +35,12 @@ pub struct QuerySetup {
     pub views: Vec<(String, String)>,
     /// What `:name` stands for in the statement and the views.
     pub parameters: Parameters,
+    /// Zone of times that are written without one, and of days in functions; UTC by default.
+    pub zone: TimeZone,
 }
 
 impl Default for QuerySetup {
     fn default() -> Self {
-        Self { time: Column::Received, views: Vec::new(), parameters: Parameters::default() }
+        Self { time: Column::Received, views: Vec::new(), parameters: Parameters::default(), zone: TimeZone::UTC }
     }
 }

@@ -110,7 +110,7 @@ fn is_of_rows(plan: &LogicalPlan) -> bool {
     }
 }
 
-fn has_subquery(expression: &Expr) -> bool {
+pub(super) fn has_subquery(expression: &Expr) -> bool {
     let is_subquery = |part: &Expr| {
         Ok(matches!(
             part,
@@ -127,13 +127,13 @@ fn is_window_time(expression: &Expr) -> bool {
     call.func.inner().downcast_ref::<WindowTime>().is_some_and(|time| time.place.is_some())
 }
 
-fn has_window_time(expression: &Expr) -> bool {
+pub(super) fn has_window_time(expression: &Expr) -> bool {
     // looking at an expression cannot fail
     expression.exists(|part| Ok(is_window_time(part))).unwrap_or(true)
 }
 
 /// An expression in terms of the columns of the window.
-fn resolved(plan: &LogicalPlan, expression: &Expr) -> Expr {
+pub(super) fn resolved(plan: &LogicalPlan, expression: &Expr) -> Expr {
     let definition = |column: &SqlColumn| -> Option<Expr> {
         match plan {
             LogicalPlan::Projection(projection) => {

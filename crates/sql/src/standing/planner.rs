@@ -341,7 +341,7 @@ fn history(
         Some(value) => call.millis(value, context)?,
         None => 1,
     };
-    let bound = |plus_ms| Bound { anchor: Anchor::Start, plus_ms, every_ms };
+    let bound = |plus_ms| Bound { anchor: Anchor::Start, plus_ms, every_ms, is_rounded_up: false };
     in_history(rows, standing, &[(bound(-length_ms), bound(0))])
 }
 
@@ -357,18 +357,17 @@ fn same_time(
     if !(1..=DAYS_MAX).contains(&days) {
         return plan_err!("SAME_TIME: {days} days, but 1 to {DAYS_MAX} can be looked back");
     }
-    let width_ms = match call.optional("width") {
-        Some(value) => call.millis(value, context)?,
-        None => 3_600_000,
-    };
+    let width_ms = call.optional("width").map(|value| call.millis(value, context)).transpose()?;
     let every_ms = match call.named("every") {
         Some(value) => call.millis(value, context)?,
         None => 1,
     };
-    if width_ms > DAY_MS {
-        return plan_err!("SAME_TIME: a width of more than a day is HISTORY");
-    }
-    let bound = |plus_ms| Bound { anchor: Anchor::End, plus_ms, every_ms };
-    let ranges: Vec<_> = (1..=days).map(|day| (bound(-day * DAY_MS), bound(-day * DAY_MS + width_ms))).collect();
+    let (from, to) = match width_ms {
+        Some(width_ms) if width_ms > DAY_MS => return plan_err!("SAME_TIME: a width of more than a day is HISTORY"),
+        Some(width_ms) => (Anchor::Middle(-(width_ms / 2)), Anchor::Middle(width_ms - width_ms / 2)),
+        None => (Anchor::Start, Anchor::End),
+    };
+    let bound = |anchor, day: i64, is_rounded_up| Bound { anchor, plus_ms: -day * DAY_MS, every_ms, is_rounded_up };
+    let ranges: Vec<_> = (1..=days).map(|day| (bound(from, day, false), bound(to, day, true))).collect();
     in_history(rows, standing, &ranges)
 }

@@ -1,6 +1,7 @@
 //! A standing question, and the engine that answers it.
 
 mod explained;
+mod shared_panes;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 use weir_archive::Snapshot;
 use weir_flow::{Column, Table};
 
+use self::shared_panes::{SharedPanes, split_of};
 use super::cache::{HistoryCache, is_worth};
 use super::dialect;
 use super::history::BaseTable;
@@ -30,8 +32,8 @@ use super::key_rows::KeyRows;
 use super::keys::{live_parts, narrowed};
 use super::live::{Live, LiveParts};
 use super::options::{QuerySetup, StandingOptions};
-use super::pane_aggregates::{PaneAggregate, split};
 use super::planner::WindowPlanner;
+use super::row_filter::RowFilter;
 use super::session::{SessionInput, SessionRelation};
 use super::silence::Silence;
 use super::slot::{RelationRows, Slot, SlotContent, Window, WindowRows};
@@ -96,7 +98,8 @@ impl StandingEngine {
             time: setup.time,
             found: Mutex::default(),
         });
-        let mut state = session(&self.options, 1, Arc::clone(&self.runtime))?;
+        let options = EngineOptions { zone: setup.zone.clone(), ..self.options.clone() };
+        let mut state = session(&options, 1, Arc::clone(&self.runtime), true)?;
         // a plan that runs again and again must not keep what one run learned
         state.config_mut().options_mut().optimizer.enable_dynamic_filter_pushdown = false;
         let planner = WindowPlanner::standing(&state, &standing);
@@ -110,7 +113,11 @@ impl StandingEngine {
         }
         let plan = runtime.block_on(planned(&context, text, setup))?;
         let threads = Threads { one: runtime, wide: Arc::clone(&self.wide) };
-        StandingQuery::new(threads, context, plan, &standing, &self.cache)
+        let asked = context.clone();
+        StandingQuery::new(threads, context, plan, &standing, &self.cache).map_err(|error| match error {
+            EngineError::Plan(error) => explained(&asked, text, &error),
+            other => other,
+        })
     }
 
     fn add_tables(&self, context: &SessionContext) -> Result<(), EngineError> {
@@ -175,14 +182,6 @@ pub struct StandingQuery {
     cache: Arc<HistoryCache>,
 }
 
-/// What is computed for each pane, and shared by the windows that it is of.
-#[derive(Default)]
-struct SharedPanes {
-    aggregates: Vec<(PaneAggregate, Arc<dyn ExecutionPlan>)>,
-    /// Whether nothing else reads the rows of panes.
-    is_releasing: bool,
-}
-
 /// The sessions of a statement, and the names of their columns that it reads.
 #[derive(Debug)]
 struct SessionsRead {
@@ -236,14 +235,21 @@ impl StandingQuery {
         if let Some(session) = session {
             query.take_sessions(session, &optimised)?;
         }
-        // which window a row is in, and whether it is dated after it was received
+        let lasting = query.lasting(&optimised);
+        if let Some(lasting) = lasting.as_ref().filter(|_| query.sessions.is_none()) {
+            query.panes.filter = RowFilter::of(&query.context.state(), lasting).map_err(EngineError::plan)?;
+        }
+        // which window a row is in, whether it is dated after it was received, and whether it is read
         let times = query.windows.iter().flatten().map(|spec| spec.time).chain([Column::Received]);
-        for time in times.collect::<Vec<_>>() {
-            if !query.columns.contains(&time) {
-                query.columns.push(time);
+        let needed: Vec<_> = times.chain(query.panes.filter.iter().flat_map(RowFilter::columns)).collect();
+        for column in needed {
+            if !query.columns.contains(&column) {
+                query.columns.push(column);
             }
         }
-        let optimised = query.share_panes(optimised)?;
+        let filter = query.panes.filter.take();
+        let (panes, optimised) = SharedPanes::of(&query, optimised, lasting).map_err(EngineError::plan)?;
+        query.panes = SharedPanes { filter, ..panes };
         if query.has_history {
             query.live = query.live_planned().map_err(EngineError::plan)?;
         } else {
@@ -259,31 +265,10 @@ impl StandingQuery {
         LiveParts::new(&self.context.state(), &plans, |part| self.physical(part))
     }
 
-    /// Finds what can be computed for each pane, and combined; gives the plan that combines it.
-    fn share_panes(&mut self, optimised: LogicalPlan) -> Result<LogicalPlan, EngineError> {
-        let (plan, aggregates) = self.split(optimised).map_err(EngineError::plan)?;
-        let is_of_rows = |relation: usize| relation < self.windows.len();
-        let read = windows_of(&plan).map_err(EngineError::plan)?;
-        // the plan with history is made anew each time, and might be another
-        let is_releasing = !self.has_history && !read.into_iter().any(is_of_rows);
-        let planned = aggregates.into_iter().map(|mut aggregate| {
-            aggregate.plan = self.context.state().optimize(&aggregate.plan)?;
-            let physical = self.physical(&aggregate.plan)?;
-            Ok((aggregate, physical))
-        });
-        let aggregates = planned.collect::<Result<Vec<_>>>().map_err(EngineError::plan)?;
-        self.panes = SharedPanes { aggregates, is_releasing };
-        Ok(plan)
-    }
-
-    /// The plan over what panes made, where that can be combined.
-    fn split(&self, optimised: LogicalPlan) -> Result<(LogicalPlan, Vec<PaneAggregate>)> {
-        if self.sessions.is_some() {
-            return Ok((optimised, Vec::new()));
-        }
-        let (plan, aggregates) = split(optimised, &self.windows, &self.slot)?;
-        let plan = if aggregates.is_empty() { plan } else { self.context.state().optimize(&plan)? };
-        Ok((plan, aggregates))
+    /// The plan that is the same for every window: with history, the bounds of its times are left open. `None` where that cannot
+    /// be optimised.
+    fn lasting(&self, optimised: &LogicalPlan) -> Option<LogicalPlan> {
+        if self.has_history { self.context.state().optimize(&self.plan).ok() } else { Some(optimised.clone()) }
     }
 
     /// The sessions that the statement reads, which must be its only windows.
@@ -361,6 +346,11 @@ impl StandingQuery {
     /// The columns of flows that rows of windows must have, if they have a value.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// Which rows of windows it reads; `None` when it reads all, or its windows are sessions.
+    pub fn row_filter(&self) -> Option<&RowFilter> {
+        self.panes.filter.as_ref()
     }
 
     /// Whether it asks the archive too.
@@ -465,10 +455,10 @@ impl StandingQuery {
 
     /// The plan over what panes made, if it is that which was prepared.
     fn combined(&self, optimised: LogicalPlan) -> Result<LogicalPlan> {
-        if self.panes.aggregates.is_empty() {
+        if self.panes.aggregates.is_empty() || self.panes.combining.is_some() {
             return Ok(optimised);
         }
-        let (plan, aggregates) = self.split(optimised.clone())?;
+        let (plan, aggregates) = split_of(self, optimised.clone())?;
         let is_prepared = aggregates.len() == self.panes.aggregates.len()
             && aggregates.iter().zip(&self.panes.aggregates).all(|(now, (prepared, _))| now.is_same(prepared));
         Ok(if is_prepared { plan } else { optimised })
@@ -476,7 +466,8 @@ impl StandingQuery {
 
     /// The plan for a window, optimised.
     fn optimised(&self, window: Window) -> Result<LogicalPlan> {
-        let bound = self.plan.clone().transform_up_with_subqueries(|node| {
+        let plan = self.panes.combining.as_ref().unwrap_or(&self.plan);
+        let bound = plan.clone().transform_up_with_subqueries(|node| {
             node.map_expressions(|expression| {
                 expression.transform_up(|expression| match &expression {
                     Expr::Placeholder(placeholder) => {

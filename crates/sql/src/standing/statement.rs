@@ -26,6 +26,8 @@ pub(crate) const WINDOW_END: &str = "window_end";
 pub(crate) enum Anchor {
     Start,
     End,
+    /// This many milliseconds after the middle of the window.
+    Middle(i64),
 }
 
 /// An end of a time range of history.
@@ -35,18 +37,26 @@ pub(crate) struct Bound {
     pub(crate) anchor: Anchor,
     /// Added to the anchor.
     pub(crate) plus_ms: i64,
-    /// The anchor is rounded down to a multiple of this, if it is more than 1.
+    /// The anchor is rounded to a multiple of this, if it is more than 1.
     pub(crate) every_ms: i64,
+    /// Whether it is rounded up, and not down.
+    pub(crate) is_rounded_up: bool,
 }
 
 impl Bound {
-    /// The time that it is for a window.
+    /// The time that it is for a window. History never reaches into it.
     pub(crate) fn at(&self, window: Window) -> i64 {
         let anchor_ms = match self.anchor {
             Anchor::Start => window.start_ms,
             Anchor::End => window.end_ms,
+            Anchor::Middle(plus_ms) => {
+                let half_ms = window.end_ms.saturating_sub(window.start_ms) / 2;
+                window.start_ms.saturating_add(half_ms).saturating_add(plus_ms)
+            }
         };
-        anchor_ms.div_euclid(self.every_ms).saturating_mul(self.every_ms).saturating_add(self.plus_ms)
+        let up_ms = if self.is_rounded_up { self.every_ms - 1 } else { 0 };
+        let rounded_ms = anchor_ms.saturating_add(up_ms).div_euclid(self.every_ms).saturating_mul(self.every_ms);
+        rounded_ms.saturating_add(self.plus_ms).min(window.start_ms)
     }
 }
 
@@ -117,5 +127,30 @@ pub(super) fn check_times(plan: &LogicalPlan) -> Result<(), EngineError> {
             hint: Some("use the column window_end".to_owned()),
         })),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE_MS: i64 = 60_000;
+    const HOUR_MS: i64 = 3_600_000;
+    const DAY_MS: i64 = 86_400_000;
+
+    #[test]
+    fn bounds_are_rounded_and_end_before_the_window() {
+        let window = Window { start_ms: 5 * DAY_MS + 57 * MINUTE_MS, end_ms: 5 * DAY_MS + 62 * MINUTE_MS };
+        let at =
+            |anchor, plus_ms, every_ms, is_rounded_up| Bound { anchor, plus_ms, every_ms, is_rounded_up }.at(window);
+        assert_eq!(at(Anchor::Start, -DAY_MS, 1, false), 4 * DAY_MS + 57 * MINUTE_MS);
+        assert_eq!(at(Anchor::End, -DAY_MS, 1, true), 4 * DAY_MS + 62 * MINUTE_MS);
+        // the hours that have the window
+        assert_eq!(at(Anchor::Start, -DAY_MS, HOUR_MS, false), 4 * DAY_MS);
+        assert_eq!(at(Anchor::End, -DAY_MS, HOUR_MS, true), 4 * DAY_MS + 2 * HOUR_MS);
+        // a quarter of an hour around 00:59:30
+        assert_eq!(at(Anchor::Middle(-450_000), -DAY_MS, 1, false), 4 * DAY_MS + 52 * MINUTE_MS);
+        assert_eq!(at(Anchor::Middle(450_000), -DAY_MS, 1, true), 4 * DAY_MS + 67 * MINUTE_MS);
+        assert_eq!(at(Anchor::End, 0, 1, true), window.start_ms);
     }
 }

@@ -86,6 +86,39 @@ fn elephants() {
     check("elephants", planted.collect(), &["src_addr=10.0.0.3"]);
 }
 
+/// One packet of a thousand is seen: what it stands for counts, and is far more than the thresholds.
+#[test]
+fn sampled_flows_count_as_what_they_stand_for() {
+    let sampled = |flow: Flow| Flow { bytes: 50_000, packets: 50, sampling_interval: Some(1_000), ..flow };
+    let sent = |src: &str| {
+        (0..30).map(|second| sampled(Flow::new(at(20) + second * 1_000, src, "203.1.114.4"))).collect::<Vec<_>>()
+    };
+    check("elephants", sent("10.0.0.3"), &["src_addr=10.0.0.3"]);
+    check("mice", sent("10.0.9.9"), &["src_addr=10.0.9.9"]);
+    check("exfiltration", sent("10.0.0.11"), &["src_addr=10.0.0.11,dst_addr=203.1.114.4"]);
+    let flood = (0..300).map(|n| Flow {
+        protocol: 17,
+        ports: (123, 80),
+        ..sampled(Flow::new(at(30) + n * 5, &format!("198.51.{}.{}", n % 5, n % 250), "10.0.0.2"))
+    });
+    check("ddos", flood.collect(), &["victim=10.0.0.2"]);
+}
+
+/// What is the same each day is nothing new, however much it is.
+#[test]
+fn traffic_of_each_day_is_as_usual() {
+    let of_day = |day: i64| {
+        let begin_ms = at(20) - day * DAY_MS;
+        (0..30).map(move |second| Flow {
+            bytes: 50_000_000,
+            ..Flow::new(begin_ms + second * 1_000, "10.0.0.3", "203.1.114.4")
+        })
+    };
+    let planted: Vec<Flow> = (0..8).flat_map(of_day).collect();
+    check("elephants", planted.clone(), &[]);
+    check("anomalies", planted, &[]);
+}
+
 #[test]
 fn mice() {
     let planted = (0..30)

@@ -144,6 +144,43 @@ fn watches_come_and_go_without_touching_others() {
     runner.end(|_| ()).expect("no error");
 }
 
+/// Each window is joined with what the archive had before it, of the flows from before the start and of those since.
+#[test]
+fn a_watch_that_runs_asks_history() {
+    const HOUR_MS: i64 = 3_600_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut writer, mut received) = (writer(folder.path()), Vec::new());
+    let mut append = |received_ms: i64| {
+        received.push(received_ms);
+        let flow = Flow::new(received_ms, "10.0.0.1", "192.0.2.1");
+        writer.append(Delivery::from(batch(&[flow]))).expect("appended");
+    };
+    // one of them is from before the time that is asked
+    for hours in [3, 1, 1] {
+        append(now_ms() - hours * HOUR_MS);
+    }
+    let query = "WITH live AS (SELECT src_addr, count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND) GROUP BY 1), \
+                 past AS (SELECT src_addr, count(*) AS before FROM HISTORY(flows, INTERVAL '2' HOUR) GROUP BY 1) \
+                 SELECT live.src_addr, live.flows, past.before FROM live LEFT JOIN past ON past.src_addr = live.src_addr";
+    let stop = StopSignal::new();
+    let mut runner = Runner::start(&RunnerOptions::new(folder.path()), &stop).expect("a runner");
+    runner.add(watch("past", query, "key = ['src_addr']\nrepeat_after = '0s'\nidle = '3s'")).expect("a watch");
+    let deadline = Instant::now() + Duration::from_mins(2);
+    let mut found = Vec::new();
+    while found.len() < 3 && Instant::now() < deadline {
+        append(now_ms());
+        found.extend(reports(&runner, Duration::from_millis(50)));
+    }
+    runner.end(|_| ()).expect("no error");
+    assert!(found.len() >= 3, "{found:?}");
+    for report in found {
+        let start_ms = report.window.start_ms;
+        let before = received.iter().filter(|at_ms| (start_ms - 2 * HOUR_MS..start_ms).contains(*at_ms)).count();
+        assert!(before >= 2, "{before}");
+        assert_eq!(report.evidence[0]["before"], before, "{report:?}");
+    }
+}
+
 #[test]
 fn what_is_repeated_or_acknowledged_is_counted() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,9 +1,10 @@
 //! What a reader of the code found.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_chain::StopSignal;
-use weir_watch::{Backtest, Message, Runner, RunnerOptions, WatchError};
+use weir_watch::{Backtest, Message, Runner, RunnerOptions, WatchError, WatchFile};
 
 use crate::scene::{Flow, NEW_YEAR_MS, archive, batch, lines, plain, time, traffic, watch, writer};
 
@@ -67,6 +68,47 @@ fn times_that_do_not_fit_are_refused() {
     assert!(error.contains("windows go by 'start', and the watch by 'received'"), "{error}");
     let error = refused("SELECT * FROM TUMBLE(flows, received, INTERVAL '1' SECOND) WHERE start > now()");
     assert!(error.contains("now() is not the time of a window"), "{error}");
+    for (condition, text) in [
+        ("start > '-1h'", "-1h"),
+        ("start BETWEEN 'yesterday' AND '2026-01-01'", "yesterday"),
+        ("start = TIMESTAMP 'now'", "now"),
+        ("start >= '14:00'", "14:00"),
+    ] {
+        for rows in ["TUMBLE(flows, received, INTERVAL '1' SECOND)", "SESSION(flows, received, INTERVAL '1' SECOND)"] {
+            let error = refused(&format!("SELECT count(*) FROM {rows} WHERE {condition}"));
+            assert!(error.contains(&format!("'{text}' is counted from now")), "{condition}: {error}");
+            assert!(error.contains("hint: write HISTORY("), "{condition}: {error}");
+        }
+    }
+    let error = refused(
+        "SELECT w.src_addr FROM TUMBLE(flows, received, INTERVAL '1' SECOND) w JOIN HISTORY(flows, INTERVAL '7' DAY) h \
+         ON h.src_addr = w.src_addr WHERE h.start > '-2d'",
+    );
+    assert!(error.contains("'-2d' is counted from now"), "{error}");
+    let whole =
+        "SELECT count(*) FROM TUMBLE(flows, received, INTERVAL '1' SECOND) WHERE start > '2026-01-01T00:00:00Z'";
+    assert!(Backtest::new(watch("w", whole, ""), &RunnerOptions::new(folder.path())).is_ok());
+}
+
+/// At midnight of UTC it is half past five in Kolkata.
+#[test]
+fn a_statement_goes_by_the_clock_of_its_zone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &[Flow::new(NEW_YEAR_MS + 100, "10.0.0.1", "192.0.2.1")]);
+    let query = "SELECT date_part('hour', received) AS hour, count(*) AS n FROM TUMBLE(flows, received, INTERVAL '1' SECOND) \
+                 WHERE start > '2026-01-01T05:00' GROUP BY 1";
+    for (zone, expected) in [("Asia/Kolkata", vec!["5,1".to_owned()]), ("UTC", Vec::new())] {
+        let text = format!("query = \"{query}\"\nzone = '{zone}'");
+        let file = WatchFile::parse(&text, "w", Path::new("")).expect("a watch");
+        let explained = weir_watch::plan(file.clone()).expect("a plan");
+        assert!(explained.contains(&format!("\nzone: {zone}\n")), "{explained}");
+        let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch");
+        let mut answers = Vec::new();
+        backtest.run(None, None, |_, answer| answers.push(lines(answer))).expect("windows");
+        assert_eq!(answers, [expected], "{zone}");
+    }
+    let error = WatchFile::parse("query = 'SELECT 1'\nzone = 'Mars'", "w", Path::new("")).expect_err("no zone");
+    assert_eq!((error.key.as_str(), error.message.as_str()), ("zone", "'Mars' is no time zone"));
 }
 
 /// A hundred keys that are acknowledged or were reported leave room for the next.

@@ -27,12 +27,12 @@ const STATEMENTS: [(&str, &str, i64); 4] = [
     ),
     (
         "WITH live AS (SELECT DISTINCT src_addr FROM TUMBLE(flows, received, INTERVAL '10' SECOND)), \
-         past AS (SELECT src_addr, count(*) AS flows, max(start) AS latest FROM SAME_TIME(flows, days => 2) GROUP BY 1) \
+         past AS (SELECT src_addr, count(*) AS flows, max(start) AS latest FROM SAME_TIME(flows, days => 2, width => INTERVAL '1' HOUR) GROUP BY 1) \
          SELECT live.src_addr, past.flows, past.latest FROM live JOIN past ON past.src_addr = live.src_addr",
         "WITH live AS (SELECT DISTINCT src_addr FROM flows WHERE {rows}), \
          past AS (SELECT src_addr, count(*) AS flows, max(start) AS latest FROM flows WHERE \
-         received >= {e} - INTERVAL '1' DAY AND received < {e} - INTERVAL '23' HOUR OR \
-         received >= {e} - INTERVAL '2' DAY AND received < {e} - INTERVAL '47' HOUR GROUP BY 1) \
+         received >= {s} + INTERVAL '5' SECOND - INTERVAL '1470' MINUTE AND received < {s} + INTERVAL '5' SECOND - INTERVAL '1410' MINUTE OR \
+         received >= {s} + INTERVAL '5' SECOND - INTERVAL '2910' MINUTE AND received < {s} + INTERVAL '5' SECOND - INTERVAL '2850' MINUTE GROUP BY 1) \
          SELECT live.src_addr, past.flows, past.latest FROM live JOIN past ON past.src_addr = live.src_addr",
         10_000,
     ),
@@ -142,7 +142,7 @@ fn what_is_kept_is_not_read_again() {
     }
     // another statement that reads the same columns in another way shares what is kept
     let fewer = "SELECT live.src_addr, past.n FROM (SELECT DISTINCT src_addr FROM TUMBLE(flows, received, INTERVAL '10' SECOND)) live JOIN \
-                 (SELECT src_addr, max(start) AS n FROM SAME_TIME(flows, days => 1) GROUP BY 1) past ON past.src_addr = live.src_addr";
+                 (SELECT src_addr, max(start) AS n FROM SAME_TIME(flows, days => 1, width => INTERVAL '1' HOUR) GROUP BY 1) past ON past.src_addr = live.src_addr";
     let mut other = engine.prepare(fewer, &QuerySetup::default()).expect("a statement");
     let snapshot = Snapshot::open(folder.path()).expect("a snapshot");
     let file = snapshot.segments(Table::Flows)[0].path();

@@ -1,6 +1,7 @@
 //! Watches against plain SQL over the same flows, and against models.
 
 mod detections;
+mod filtered;
 mod following;
 mod found;
 mod golden;

@@ -199,7 +199,9 @@ fn history_is_joined_with_what_panes_made() {
                 LEFT JOIN (SELECT src_addr, count(*) AS flows FROM flows WHERE {before} GROUP BY 1) before ON before.src_addr = now.src_addr",
     };
     let file = watch("case", query, "repeat_after = '0s'");
-    assert!(weir_watch::plan(file.clone()).expect("a plan").contains("computed for each pane"));
+    let explained = weir_watch::plan(file.clone()).expect("a plan");
+    assert!(explained.contains("computed for each pane"), "{explained}");
+    assert!(explained.contains("kept: what panes made, not their rows"), "{explained}");
     let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch");
     let mut windows = 0;
     let outcome = backtest.run(None, None, |window, answer| {

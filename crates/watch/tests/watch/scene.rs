@@ -133,9 +133,9 @@ pub(crate) fn archive(folder: &Path, flows: &[Flow]) {
     append(&mut second, unsealed);
 }
 
-/// A watch with a statement and options.
+/// A watch with a statement and options, whose days are those of UTC.
 pub(crate) fn watch(name: &str, query: &str, rest: &str) -> WatchFile {
-    let text = format!("query = '''{query}'''\n{rest}");
+    let text = format!("query = '''{query}'''\nzone = 'UTC'\n{rest}");
     WatchFile::parse(&text, name, Path::new("")).unwrap_or_else(|error| panic!("{error:?}: {query}"))
 }
 

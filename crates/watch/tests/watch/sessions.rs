@@ -241,6 +241,25 @@ fn what_is_over_a_limit_is_counted() {
     assert_eq!((small.counts().rows_shed, small.rows_kept()), (2, 3));
 }
 
+/// Of the first session there is nothing to report; the report of the second says what was left out since the last report.
+#[test]
+fn the_next_report_says_what_was_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flow = |ms: i64, host: u8| Flow::new(NEW_YEAR_MS + ms, &format!("10.0.0.{host}"), "192.0.2.1");
+    let first = (0..8).map(|number| flow(number * 100, 1));
+    let later = [10_000, 20_000].into_iter().flat_map(|ms| [flow(ms, 2), flow(ms + 100, 2)]);
+    archive(folder.path(), &first.chain(later).collect::<Vec<_>>());
+    let query = "SELECT src_addr, window_start, window_end, count(*) AS flows FROM SESSION(flows, received, \
+                 INTERVAL '2' SECOND, key => src_addr, every => INTERVAL '500' MILLISECOND) \
+                 GROUP BY 1, 2, 3 HAVING count(*) = 2";
+    let file = watch("w", query, "rows_max = 5\nrepeat_after = '0s'");
+    let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch");
+    let outcome = backtest.run(None, None, |_, _| ()).expect("windows");
+    let reports = outcome.firings.iter().flat_map(|firing| &firing.reports);
+    let left_out: Vec<u64> = reports.map(|report| report.rows_left_out).collect();
+    assert_eq!((left_out, outcome.rows_shed), (vec![3, 0], 3));
+}
+
 #[test]
 fn steps_in_which_no_session_ends_are_given_when_they_are_wanted() {
     let flow = |ms: i64| Flow::new(NEW_YEAR_MS + ms, "10.0.0.1", "192.0.2.1");

@@ -59,6 +59,13 @@ pub(crate) struct ArchiveArgs {
     /// Use at most this many threads [default: one per core]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// What is known better about sampling than exporters report.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SamplingArgs {
     /// Override the sampling intervals that exporters report by those of a CSV file
     ///
     /// Its header is exporter,domain,sampler,in_if,from,to,interval; any field but the last may be empty, which means any.
@@ -66,10 +73,18 @@ pub(crate) struct ArchiveArgs {
     sampling_corrections: Option<PathBuf>,
 }
 
+impl SamplingArgs {
+    /// The corrections of the file; none without.
+    pub(crate) fn corrections(&self) -> anyhow::Result<Corrections> {
+        let read = self.sampling_corrections.as_deref().map(Corrections::read);
+        Ok(read.transpose()?.unwrap_or_default())
+    }
+}
+
 impl ArchiveArgs {
     /// Opens the SQL engine.
     pub(crate) fn engine(&self, options: EngineOptions) -> anyhow::Result<Engine> {
-        let options = EngineOptions { corrections: self.corrections()?, ..options };
+        let options = EngineOptions { corrections: self.sampling.corrections()?, ..options };
         match self.elsewhere()? {
             Some(store) => Ok(Engine::over_stored(store, &options, &QueryControl::default())?),
             None => Ok(Engine::open(&self.archive, &options)?),
@@ -101,7 +116,7 @@ impl ArchiveArgs {
             if approximate {
                 anyhow::bail!("only an archive keeps summaries of flows that have expired");
             }
-            let options = EngineOptions { corrections: self.corrections()?, ..self.engine_options() };
+            let options = EngineOptions { corrections: self.sampling.corrections()?, ..self.engine_options() };
             return Ok(FlowAnswers::by(Engine::over_stored(store, &options, control)?, control.clone()));
         }
         let usual = QueryOptions::default();
@@ -115,7 +130,7 @@ impl ArchiveArgs {
         let archive = Archive::open(&self.archive, options)?;
         let mut options = self.engine_options();
         if scaled {
-            options.corrections = self.corrections()?;
+            options.corrections = self.sampling.corrections()?;
         }
         Ok(FlowAnswers::new(archive, options, control.clone(), approximate))
     }
@@ -134,11 +149,6 @@ impl ArchiveArgs {
         options.statistics = statistics.join("store.toml").is_file().then_some(statistics);
         options.reports = Some(self.archive.join(weir_watch::runner::JOURNAL_FOLDER)).filter(|folder| folder.is_dir());
         options
-    }
-
-    fn corrections(&self) -> anyhow::Result<Corrections> {
-        let read = self.sampling_corrections.as_deref().map(Corrections::read);
-        Ok(read.transpose()?.unwrap_or_default())
     }
 }
 

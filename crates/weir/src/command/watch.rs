@@ -19,7 +19,7 @@ use weir_sql::standing::StandingOptions;
 use weir_watch::journal::has_run;
 use weir_watch::{Action, Retention, RunnerOptions, WatchError, WatchFile, acknowledge, plan};
 
-use super::ArchiveArg;
+use super::{ArchiveArg, SamplingArgs};
 
 /// Run standing questions on live flows and their history, and test them on the past
 ///
@@ -79,7 +79,7 @@ struct AckArgs {
     length: TimeSpan,
 }
 
-/// How long reports are kept, and where all of them go.
+/// How long reports are kept, where all of them go, and what is known better about sampling.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ReportArgs {
     /// Send the reports of all watches where the tables [[actions]] of this file say
@@ -91,6 +91,8 @@ pub(crate) struct ReportArgs {
     /// Remove reports that are older than this, up to a day later
     #[arg(long, value_name = "DURATION", default_value = "365d", help_heading = "Watching")]
     reports_max_age: TimeSpan,
+    #[command(flatten)]
+    sampling: SamplingArgs,
 }
 
 impl ReportArgs {
@@ -99,7 +101,9 @@ impl ReportArgs {
         let age_max = std::time::Duration::from_millis(self.reports_max_age.millis().unsigned_abs());
         let retention = Retention { octets_max: self.reports_max_size.bytes(), age_max };
         let actions = self.actions.as_deref().map(Action::read_file).transpose()?.unwrap_or_default();
-        Ok(RunnerOptions { retention, actions, ..options })
+        let corrections = self.sampling.corrections()?;
+        let standing = StandingOptions { corrections, ..options.standing };
+        Ok(RunnerOptions { retention, actions, standing, ..options })
     }
 }
 

@@ -20,10 +20,14 @@ query = "SELECT src_addr, count(*) AS flows, sum(bytes) AS bytes FROM HOP(flows,
 
 fn append(writer: &mut Writer, number: u64) {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    append_at(writer, number, now_ms);
+}
+
+fn append_at(writer: &mut Writer, number: u64, received_ms: i64) {
     let mut builder = FlowBatchBuilder::new(4);
     builder.begin_rows(4);
     for host in 0..4 {
-        builder.time(Column::Received).push(Some(now_ms));
+        builder.time(Column::Received).push(Some(received_ms));
         builder.address(Column::SrcAddr).push(Some(&[10, 0, 0, host]));
         builder.u64(Column::Bytes).push(Some(number));
     }
@@ -111,6 +115,71 @@ fn every_window_is_reported_once_however_often_it_is_killed() {
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     assert_eq!(journal(&archive), expected());
+}
+
+/// Four flows on a day and four on the next go through a chain; those of the first day are history of the second.
+#[test]
+fn a_chain_runs_watches_and_hands_the_flows_on() {
+    /// 2026-01-01T12:00:00Z.
+    const NOON_MS: i64 = 1_767_268_800_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let mut writer = Writer::open(&path("flows"), ArchiveOptions::default()).expect("an archive").0;
+    append_at(&mut writer, 1, NOON_MS);
+    append_at(&mut writer, 2, NOON_MS + 86_400_000);
+    writer.close().expect("sealed");
+    let query = "SELECT w.flows, w.bytes, h.before FROM \
+                 (SELECT count(*) AS flows, sum(bytes) AS bytes FROM TUMBLE(flows, received, INTERVAL '1' DAY)) w \
+                 CROSS JOIN (SELECT count(*) AS before FROM HISTORY(flows, INTERVAL '7' DAY)) h";
+    std::fs::write(path("days.toml"), format!("repeat_after = '0s'\nquery = \"{query}\"")).expect("a file");
+    let chain = "[components.reader]\ntype = \"archive-reader\"\narchive = \"flows\"\n\
+                 [components.watch]\ntype = \"watch\"\ninputs = \"reader\"\nwatches = [\"days.toml\"]\njournal = \"journal\"\n\
+                 archive = \"flows\"\nwhen_full = \"wait\"\n\
+                 [components.count]\ntype = \"counter\"\ninputs = \"watch\"\n";
+    std::fs::write(path("chain.toml"), chain).expect("a file");
+    let report = path("report.json");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let output = run(&["chain", "run", &text(&path("chain.toml")), "--report", &text(&report)]);
+    let printed = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(output.status.success(), "{printed}");
+    for line in [
+        "2026-01-02T00:00:00.000Z notice days: flows=4 bytes=4 before=0",
+        "2026-01-03T00:00:00.000Z notice days: flows=4 bytes=8 before=4",
+    ] {
+        assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
+    }
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("JSON");
+    let counted = report["components"].as_array().expect("components").iter().find(|one| one["name"] == "count");
+    assert_eq!(counted.expect("the component")["rows_in"], 8);
+    let journal = std::fs::read_to_string(path("journal").join("reports.ndjson")).expect("a journal");
+    assert_eq!(journal.lines().count(), 2);
+}
+
+/// As `weir sql --sampling-corrections` does.
+#[test]
+fn sampling_is_corrected_for_watches() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, file, table) =
+        (folder.path().join("flows"), folder.path().join("w.toml"), folder.path().join("sampling.csv"));
+    let mut writer = Writer::open(&archive, ArchiveOptions::default()).expect("an archive").0;
+    append(&mut writer, 100);
+    writer.close().expect("sealed");
+    let query = "SELECT sum(bytes_scaled) AS bytes, sum(bytes) AS kept FROM TUMBLE(flows, received, INTERVAL '1' HOUR)";
+    std::fs::write(&file, format!("query = \"{query}\"")).expect("a file");
+    std::fs::write(&table, format!("{}\n,,,,,,50\n", weir_flow::scaling::HEADER)).expect("a file");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let [archive, file, table] = [text(&archive), text(&file), text(&table)];
+    let tested = |rest: &[&str]| {
+        let mut arguments = vec!["watch", "test", "-R", archive.as_str(), file.as_str()];
+        arguments.extend_from_slice(rest);
+        let output = run(&arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let plain = tested(&[]);
+    assert!(plain.contains("bytes=400 kept=400"), "{plain}");
+    let corrected = tested(&["--sampling-corrections", &table]);
+    assert!(corrected.contains("bytes=20000 kept=400"), "{corrected}");
 }
 
 #[test]

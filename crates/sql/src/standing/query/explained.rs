@@ -27,6 +27,9 @@ pub(super) fn text(query: &StandingQuery) -> String {
     if query.panes.is_releasing {
         let _ = writeln!(text, "kept: what panes made, not their rows");
     }
+    if let Some(filter) = query.row_filter() {
+        let _ = writeln!(text, "kept: rows with {}", filter.text());
+    }
     let names: Vec<_> = query.columns.iter().map(|column| column.name()).collect();
     let _ = writeln!(text, "columns: {}", names.join(", "));
     let _ = if query.has_history {

@@ -14,6 +14,7 @@ use weir_watch::{Backtest, Outcome, WatchFile};
 
 use super::JournalArgs;
 use super::timeline::{self, PICTURE_STEPS, Timeline};
+use crate::command::SamplingArgs;
 use crate::foreground_query::terminal;
 use crate::time_args::{moment, zone};
 
@@ -60,6 +61,8 @@ pub(super) struct TestArgs {
     /// Sort, group and join in at most this much memory
     #[arg(long, value_name = "SIZE", default_value = "2GiB", help_heading = "Limits")]
     memory_limit: ByteSize,
+    #[command(flatten)]
+    sampling: SamplingArgs,
 }
 
 pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
@@ -106,7 +109,8 @@ fn print(args: &TestArgs, named: &[(&str, &Outcome)], out: &mut impl Write) -> i
 }
 
 fn test(args: &TestArgs, file: &std::path::Path) -> anyhow::Result<Outcome> {
-    let options = args.journal.options(args.memory_limit);
+    let mut options = args.journal.options(args.memory_limit);
+    options.standing.corrections = args.sampling.corrections()?;
     let mut backtest = Backtest::new(WatchFile::read(file)?, &options)?;
     Ok(backtest.run(args.from, args.until, |_, _| ())?)
 }
