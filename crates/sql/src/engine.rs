@@ -25,6 +25,7 @@ use weir_query::FlowQuery;
 use weir_routes::InterfaceNames;
 use weir_series::SeriesStore;
 
+use crate::address_types::AddressTypes;
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
 use crate::enrichment::{self, Enrichment, ReportedNames};
@@ -497,6 +498,7 @@ pub(crate) fn session(
         .with_runtime_env(runtime)
         .with_default_features()
         .with_analyzer_rules(rules)
+        .with_type_planner(Arc::new(AddressTypes))
         .with_physical_optimizer_rule(Arc::new(BoundBatches(shares)))
         .build();
     functions::register(&mut state).map_err(EngineError::plan)?;

@@ -30,7 +30,9 @@ pub mod user_tables;
 pub mod value_names;
 pub mod view;
 
+mod address_types;
 mod ask;
+mod contents;
 mod describe;
 mod explain;
 mod headings;

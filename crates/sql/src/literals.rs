@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinConstraint, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, JoinConstraint, Result, ScalarValue, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::{Between, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison, TryCast};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -27,6 +27,7 @@ use weir_filter::Prefix;
 use weir_flow::parse_address;
 use weir_flow::schema::CONTENT_KEY;
 
+use crate::address_types::is_address;
 use crate::functions::{self, family, prefix_bounds};
 
 /// A text that should be an address, a number or a time, and is none.
@@ -113,6 +114,17 @@ impl Unfit {
         DataFusionError::External(Box::new(Self { message, hint }))
     }
 
+    /// Text that is cast to an address, and is none.
+    fn cast(text: &str) -> DataFusionError {
+        let text = text.escape_debug().to_string();
+        let (what, hint) = if Prefix::parse(&text).is_some() {
+            ("a network, and a value is one address", format!("write src_addr << '{text}' for the addresses in it"))
+        } else {
+            ("no address", "addresses are written as '192.0.2.1' or '2001:db8::1'".to_owned())
+        };
+        DataFusionError::External(Box::new(Self { message: format!("'{text}' is {what}"), hint }))
+    }
+
     /// An address and text in the same column of a `UNION`, or at the same place of two rows.
     fn mixed(name: &str, place: &str) -> DataFusionError {
         let message = format!("{name} is an address in one {place} and text in another");
@@ -195,6 +207,10 @@ fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }))
         }
         Expr::Case(case) => choice(case, schema),
+        Expr::Cast(Cast { expr, field }) if is_address(&field) => Ok(Transformed::yes(cast_address(*expr, schema)?)),
+        Expr::TryCast(TryCast { expr, field }) if is_address(&field) => {
+            Ok(Transformed::yes(cast_address(*expr, schema)?))
+        }
         Expr::Cast(Cast { expr, field }) if is_text_of_address(&expr, &field, schema) => {
             Ok(Transformed::yes(functions::call("host", vec![*expr])))
         }
@@ -216,6 +232,24 @@ fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// A value that is cast to `inet`, as octets. The text of one host may have its mask, as `PostgreSQL` sends it.
+fn cast_address(value: Expr, schema: &DFSchema) -> Result<Expr> {
+    if let Some(text) = text_of(&value) {
+        let host = Prefix::parse(text).map(prefix_bounds).filter(|(first, last)| first == last).map(|(first, _)| first);
+        return parse_address(text).or(host).map(lit_octets).ok_or_else(|| Unfit::cast(text));
+    }
+    if is_text(&value, schema) {
+        return Ok(functions::call("address", vec![value]));
+    }
+    if matches!(value, Expr::Literal(ScalarValue::Null, _)) {
+        return Ok(Expr::Literal(ScalarValue::Binary(None), None));
+    }
+    if content_of(&value, schema) == Some(Content::Address) {
+        return Ok(value);
+    }
+    plan_err!("{} is no text, and only text is cast to an address", name_of(&value))
 }
 
 /// Whether an address is cast to text, which would be its octets read as letters.
