@@ -26,6 +26,7 @@ use weir_serve::{
 use weir_sql::EnrichmentFiles;
 
 use super::Args;
+use super::chains::Chains;
 use crate::command::collect::collecting;
 use crate::command::{series, show_or_build};
 
@@ -36,6 +37,7 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("archive", "Where the archive is, how it is sealed, and what is kept"),
     ("collect", "Where datagrams and connections come in"),
     ("meter", "Interfaces whose packets are metered into the archive"),
+    ("chain", "Chains that run beside the service"),
     ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
     ("statistics", "What statistics are kept of"),
     ("watch", "Where watches are"),
@@ -116,6 +118,15 @@ impl From<MeterSection> for MeterSourceOptions {
 }
 
 options! {
+    /// A section `chain`.
+    struct ChainSection {
+        /// The chain file, as weir chain run takes it. The chain begins when the service answers and ends with it; one that ends
+        /// before is reported, and the service goes on.
+        file: PathBuf,
+    }
+}
+
+options! {
     /// The section `enrichment`, which has files of the transform `enrich`.
     struct EnrichmentSection {
         /// Ask for the names of hosts, and keep them with the flows.
@@ -173,6 +184,7 @@ pub(in crate::command) fn specs(section: &str) -> Vec<OptionSpec> {
         "archive" => ArchiveSection::specs(),
         "collect" => CollectSection::specs(),
         "meter" => MeterSection::specs(),
+        "chain" => ChainSection::specs(),
         "statistics" => StatisticsSection::specs(),
         "watch" => WatchSection::specs(),
         "dashboards" => DashboardSection::specs(),
@@ -195,6 +207,7 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
     file.section::<ArchiveSection>("archive")?;
     file.section::<CollectSection>("collect")?;
     file.list::<MeterSection>("meter")?;
+    file.list::<ChainSection>("chain")?;
     file.section::<StatisticsSection>("statistics")?;
     file.section::<WatchSection>("watch")?;
     file.section::<DashboardSection>("dashboards")?;
@@ -231,6 +244,8 @@ pub(in crate::command) struct Settings {
     pub(super) demo_rate: Option<u32>,
     /// The collector, once it runs: it reads its files again when the service does.
     pub(super) collector: Arc<OnceLock<ReloadSignal>>,
+    /// Files of chains that run beside it.
+    pub(super) chains: Vec<PathBuf>,
     archive: ArchiveSection,
     collect: Option<CollectSection>,
     meters: Vec<MeterSection>,
@@ -248,6 +263,7 @@ impl Settings {
         let named = |error: OptionError| in_file(args.config.as_deref(), &error);
         let archive: ArchiveSection = section(&file, "archive", &named)?.unwrap_or_default();
         let meters: Vec<MeterSection> = file.list("meter").map_err(&named)?;
+        let chains: Vec<ChainSection> = file.list("chain").map_err(&named)?;
         let collect = collect_section(args, &file, archive.folder.is_some() || !meters.is_empty(), &named)?;
         let mut http: HttpOptions = section(&file, "http", &named)?.unwrap_or_default();
         http.listen = args.listen.unwrap_or(http.listen);
@@ -292,6 +308,7 @@ impl Settings {
             archive,
             collect,
             meters,
+            chains: chains.into_iter().map(|section| section.file).collect(),
             enrichment: kept,
             statistics: statistics.or_else(|| args.statistics.then(StatisticsSection::default)),
         })
@@ -302,6 +319,7 @@ impl Settings {
         if let Some(chain) = self.chain() {
             show_or_build(chain, false)?;
         }
+        Chains::read(&self.chains)?;
         Ok(Server::check(&self.service)?)
     }
 
