@@ -138,5 +138,5 @@ fn gives_an_argument(name: &str) -> bool {
 
 /// Functions whose value is that of their first argument in one of the rows.
 fn gives_a_row(name: &str) -> bool {
-    matches!(name, "min" | "max" | "first_value" | "last_value" | "nth_value" | "lag" | "lead")
+    matches!(name, "any_value" | "min" | "max" | "first_value" | "last_value" | "nth_value" | "lag" | "lead")
 }

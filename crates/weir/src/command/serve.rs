@@ -156,7 +156,7 @@ fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
             service.reload();
             chains.reload();
         }
-        chains.look();
+        chains.look(&service.status);
         thread::sleep(Duration::from_millis(50));
     }
     manager.stopping();
@@ -206,7 +206,7 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
     let report = |progress: &Progress| {
         status.set_progress(progress.clone());
         manager.look(&mut liveness.borrow_mut(), progress);
-        chains.look();
+        chains.look(&status);
         if was_stopped() {
             manager.stopping();
         }

@@ -139,5 +139,7 @@ fn a_service_meters_interfaces_and_collects_into_one_archive() {
     for component in ["collector", "meter", "meter-2"] {
         assert!(metrics.contains(&format!("component=\"{component}\"")), "{component}: {metrics}");
     }
+    let counted = "component=\"meter-2\",event=\"records_filtered\"";
+    assert!(metrics.contains(counted), "{metrics}");
     service.stop();
 }

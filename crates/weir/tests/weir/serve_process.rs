@@ -235,8 +235,8 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
     for (name, text) in [
         ("weir.toml", config.to_owned()),
         // one that ends by itself leaves the service and the other chain alone
-        ("count.toml", source(5) + count),
-        ("copy.toml", source(0) + copy),
+        ("count.toml", format!("name = \"count\"\n{}{count}", source(5))),
+        ("copy.toml", format!("name = \"copy\"\n{}{copy}", source(0))),
     ] {
         std::fs::write(path(name), text).expect("written");
     }
@@ -247,6 +247,11 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
         std::thread::yield_now();
     }
     assert_eq!(service.get("/info")["archive"]["flows"], json!(100));
+    let counted = "weir_chain_rows_in_total{chain=\"copy\",component=\"copy\"}";
+    while !service.ask("GET", "/metrics", &[], "").body.contains(counted) {
+        assert!(Instant::now() < until, "the chain is not counted");
+        std::thread::yield_now();
+    }
     service.stop();
     let copied = path("copy").display().to_string();
     let checked = run(&["archive", "check", "--archive", &copied]);
@@ -255,4 +260,8 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
     let checked = weir().args(["config", "check"]).arg(path("weir.toml")).output().expect("it runs");
     let said = String::from_utf8_lossy(&checked.stderr);
     assert!(!checked.status.success() && said.contains("there is no kind of component 'archiv'"), "{said}");
+    std::fs::copy(path("count.toml"), path("copy.toml")).expect("copied");
+    let checked = weir().args(["config", "check"]).arg(path("weir.toml")).output().expect("it runs");
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(!checked.status.success() && said.contains("another chain is named 'count' too"), "{said}");
 }

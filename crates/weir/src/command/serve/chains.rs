@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use weir_chain::{Chain, Notices, Running};
+use weir_serve::Status;
 
 use crate::command::chain;
 
@@ -16,9 +17,19 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// Reads chain files; what is wrong with one of them is an error.
+    /// Reads chain files; what is wrong with one of them is an error. Metrics distinguish them by their names.
     pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Self> {
-        let chains = files.iter().map(|file| chain::read(file, &[])).collect::<anyhow::Result<_>>()?;
+        let mut chains: Vec<Chain> = Vec::new();
+        for file in files {
+            let chain = chain::read(file, &[])?;
+            ensure!(
+                chains.iter().all(|other| other.name() != chain.name()),
+                "{}: another chain is named '{}' too\nhint: begin one of the files with another name, as in name = \"talkers\"",
+                file.display(),
+                chain.name()
+            );
+            chains.push(chain);
+        }
         Ok(Self { waiting: Mutex::new(chains), ..Self::default() })
     }
 
@@ -33,8 +44,10 @@ impl Chains {
         Ok(())
     }
 
-    /// Reports each chain that has ended, once: by itself, or because something of it failed. The others go on.
-    pub(super) fn look(&self) {
+    /// Has the status say how far they are, and reports each that has ended, once: by itself, or because something of it failed.
+    /// The others go on.
+    pub(super) fn look(&self, status: &Status) {
+        status.set_chains(locked(&self.running).iter().map(Running::progress).collect());
         let ended: Vec<Running> = locked(&self.running).extract_if(.., |running| running.is_finished()).collect();
         ended.into_iter().for_each(report);
     }
