@@ -25,10 +25,10 @@ use weir_query::FlowQuery;
 use weir_routes::InterfaceNames;
 use weir_series::SeriesStore;
 
-use crate::address_types::AddressTypes;
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
 use crate::enrichment::{self, Enrichment, ReportedNames};
+use crate::inet::AddressTypes;
 use crate::limits::batches::BoundBatches;
 use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;

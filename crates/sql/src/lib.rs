@@ -30,12 +30,12 @@ pub mod user_tables;
 pub mod value_names;
 pub mod view;
 
-mod address_types;
 mod ask;
 mod contents;
 mod describe;
 mod explain;
 mod headings;
+mod inet;
 mod limits;
 mod literals;
 mod operators;

@@ -27,7 +27,6 @@ use weir_filter::Prefix;
 use weir_flow::parse_address;
 use weir_flow::schema::CONTENT_KEY;
 
-use crate::address_types::is_address;
 use crate::functions::{self, family, prefix_bounds};
 
 /// A text that should be an address, a number or a time, and is none.
@@ -563,6 +562,12 @@ fn family_of(address: &Expr) -> Expr {
         Expr::Literal(ScalarValue::Binary(Some(octets)), _) => lit(if octets.len() == 16 { 6_u8 } else { 4 }),
         other => family(other.clone()),
     }
+}
+
+/// Whether a field is said to hold addresses, as the type that a value is cast to is.
+pub(crate) fn is_address(field: &FieldRef) -> bool {
+    let content = field.metadata().get(CONTENT_KEY).map(String::as_str);
+    *field.data_type() == DataType::Binary && content == Some("address")
 }
 
 /// Metadata of a field that holds addresses.

@@ -12,9 +12,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use weir_query::times::span;
 
-use crate::address_types::is_address;
 use crate::functions;
-use crate::literals::text_of;
+use crate::literals::{is_address, text_of};
 
 /// The planner of these operators.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use weir_query::Progress;
 
-use crate::address_types::{Shift, respelled};
 use crate::headings::Headings;
+use crate::inet::{Shift, respelled};
 use crate::parameters::{self, ParameterValue, StatementDescription};
 use crate::{describe, explain};
 

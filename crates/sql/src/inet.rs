@@ -13,7 +13,6 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
-use weir_flow::schema::CONTENT_KEY;
 
 use crate::literals::address_metadata;
 
@@ -36,12 +35,6 @@ impl TypePlanner for AddressTypes {
 
 fn is_type_name(word: &str) -> bool {
     word.eq_ignore_ascii_case("inet") || word.eq_ignore_ascii_case("cidr")
-}
-
-/// Whether the type that a value is cast to is one of these.
-pub(crate) fn is_address(field: &FieldRef) -> bool {
-    let content = field.metadata().get(CONTENT_KEY).map(String::as_str);
-    *field.data_type() == DataType::Binary && content == Some("address")
 }
 
 /// Columns of a line that moved when a statement was respelled.
