@@ -117,7 +117,7 @@ fn a_service_meters_interfaces_and_collects_into_one_archive() {
     let config = folder.path().join("weir.toml");
     let text = "[http]\nlisten = '127.0.0.1:0'\n[archive]\nfolder = 'archive'\n[collect]\nlisten = '127.0.0.1:0'\n\
         [[meter]]\ninterfaces = ['out']\nexporter = '192.0.2.77'\nidle_timeout = '100ms'\n\
-        [[meter]]\ninterfaces = ['in']\nexporter = '192.0.2.78'\nidle_timeout = '100ms'\nfilter = 'port 1'\n";
+        [[meter]]\ninterfaces = ['out']\nexporter = '192.0.2.78'\nidle_timeout = '100ms'\nfilter = 'port 1'\n";
     std::fs::write(&config, text).expect("written");
     let service = Service::of(weir().arg("serve").arg(&config), true);
     let number = |statement: &str| {
