@@ -138,7 +138,7 @@ options! {
 }
 
 /// Sections that are lists of tables.
-const LISTS: [&str; 2] = ["roles", "users"];
+const LISTS: [&str; 4] = ["meter", "chain", "roles", "users"];
 
 /// A configuration file, whose sections are taken one by one.
 #[derive(Debug, Default)]

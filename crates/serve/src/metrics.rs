@@ -86,6 +86,7 @@ impl Collector for Counters {
         self.wires(&mut writer)?;
         self.live(&mut writer)?;
         self.watches(&mut writer)?;
+        self.chains(&mut writer)?;
         match self.0.status.progress() {
             Some(progress) => chain(&progress, &mut writer),
             None => Ok(()),
@@ -202,6 +203,27 @@ impl Counters {
         writer.counter("action_events", "What became of reports for the actions of all watches", None, &events)
     }
 
+    /// Chains that run beside the service.
+    fn chains(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let chains = self.0.status.chains();
+        let (mut events, mut rows_in, mut rows_out) = (Vec::new(), Vec::new(), Vec::new());
+        for progress in &chains {
+            for component in &progress.components {
+                let label = || vec![("chain", progress.chain.clone()), ("component", component.name.clone())];
+                rows_in.push((label(), component.rows_in as f64));
+                rows_out.push((label(), component.rows_out as f64));
+                for (event, count) in &component.counters {
+                    let mut labels = label();
+                    labels.push(("event", (*event).to_owned()));
+                    events.push((labels, *count as f64));
+                }
+            }
+        }
+        writer.counter("chain_rows_in", "Rows that came into a component of a chain", None, &rows_in)?;
+        writer.counter("chain_rows_out", "Rows that went out of a component of a chain", None, &rows_out)?;
+        writer.counter("chain_events", "Counters of a component of a chain", None, &events)
+    }
+
     fn history(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
         let Some(counts) = self.0.status.history() else { return Ok(()) };
         let HistoryCounts { rows_octets, answers_octets, scans_kept, scans_too_large } = counts;
@@ -229,7 +251,9 @@ fn chain(progress: &Progress, writer: &mut Writer<'_>) -> std::fmt::Result {
         rows_in.push((label(), component.rows_in as f64));
         rows_out.push((label(), component.rows_out as f64));
         discarded.push((label(), component.rows_discarded as f64));
-        for (event, count) in component.counters.iter().filter(|(name, _)| !is_book(name)) {
+        // the books above are those of the collector
+        let is_metered = component.kind == "meter";
+        for (event, count) in component.counters.iter().filter(|(name, _)| is_metered || !is_book(name)) {
             let labels = vec![("component", component.name.clone()), ("event", (*event).to_owned())];
             events.push((labels, *count as f64));
         }

@@ -12,6 +12,8 @@ pub struct Status {
     collecting: Mutex<Option<Progress>>,
     is_collecting: bool,
     watches: Mutex<Vec<(String, WatchCounts)>>,
+    /// Of chains that run beside the service.
+    chains: Mutex<Vec<Progress>>,
     /// Of the actions of all watches, when there are some.
     sent: Mutex<Option<NotifyCounts>>,
     /// For watches, when there are some.
@@ -32,6 +34,11 @@ impl Status {
     /// What watches did.
     pub fn set_watches(&self, counts: Vec<(String, WatchCounts)>) {
         *locked(&self.watches) = counts;
+    }
+
+    /// How far the chains that run beside the service are.
+    pub fn set_chains(&self, chains: Vec<Progress>) {
+        *locked(&self.chains) = chains;
     }
 
     /// What became of reports for the actions of all watches.
@@ -55,6 +62,10 @@ impl Status {
 
     pub(crate) fn watches(&self) -> Vec<(String, WatchCounts)> {
         locked(&self.watches).clone()
+    }
+
+    pub(crate) fn chains(&self) -> Vec<Progress> {
+        locked(&self.chains).clone()
     }
 
     pub(crate) fn sent(&self) -> Option<NotifyCounts> {

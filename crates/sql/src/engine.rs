@@ -28,6 +28,7 @@ use weir_series::SeriesStore;
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
 use crate::enrichment::{self, Enrichment, ReportedNames};
+use crate::inet::AddressTypes;
 use crate::limits::batches::BoundBatches;
 use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
@@ -499,6 +500,7 @@ pub(crate) fn session(
         .with_runtime_env(runtime)
         .with_default_features()
         .with_analyzer_rules(rules)
+        .with_type_planner(Arc::new(AddressTypes))
         .with_physical_optimizer_rule(Arc::new(BoundBatches(shares)))
         .build();
     functions::register(&mut state).map_err(EngineError::plan)?;

@@ -1,8 +1,10 @@
 //! What a question reads, and what it need not.
 //!
-//! `EXPLAIN` shows the plan and the segments that would be opened; `EXPLAIN ANALYZE` runs the question, throws its rows
+//! `EXPLAIN` says in words what is done, and shows the plan and the segments that would be opened; `EXPLAIN ANALYZE` runs the question, throws its rows
 //! away and adds what every step gave and what was pruned at which level. The planner has reports of its own; ours
 //! leaves out what does not decide about time, and sums over the segments rather than listing a hundred of them.
+
+mod words;
 
 // Writing to a text does not fail.
 use std::fmt::Write as _;
@@ -38,7 +40,8 @@ pub(crate) async fn report(
             batch?;
         }
     }
-    let mut lines = Vec::new();
+    let mut lines = words::lines(&plan);
+    lines.push(String::new());
     let mut sums = Scanned::default();
     push_step(&mut lines, &mut sums, &plan, 0, is_run);
     lines.push(String::new());

@@ -1,4 +1,4 @@
-//! Names of the columns of an answer.
+//! Names of the columns of an answer, and what they hold.
 //!
 //! The engine names what has no name by its plan: `sum(flows.bytes)`, `element(flows.elements,Utf8("dnsQName"))`. People
 //! look for what they wrote, so an item of the outermost SELECT that is neither a column nor named is headed by its own
@@ -9,13 +9,19 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Statement as Ansi};
 use futures::StreamExt;
 
+use crate::contents::Contents;
+
 /// The headings of an answer.
-pub(crate) struct Headings(Vec<Option<String>>);
+pub(crate) struct Headings {
+    texts: Vec<Option<String>>,
+    contents: Option<Contents>,
+}
 
 impl Headings {
     /// Those of a statement; none when what is selected is not listed item by item.
@@ -27,19 +33,26 @@ impl Headings {
             },
             _ => None,
         };
-        Self(items.map(|items| items.iter().map(text_of).collect()).unwrap_or_default())
+        let texts = items.map(|items| items.iter().map(text_of).collect()).unwrap_or_default();
+        Self { texts, contents: None }
+    }
+
+    /// The same, with what the columns of a plan hold.
+    pub(crate) fn with_contents_of(self, plan: &LogicalPlan) -> Self {
+        Self { contents: Some(Contents::of(plan)), ..self }
     }
 
     fn changes(&self, schema: &SchemaRef) -> bool {
-        self.0.len() == schema.fields().len() && self.0.iter().any(Option::is_some)
+        self.texts.len() == schema.fields().len() && self.texts.iter().any(Option::is_some)
     }
 
     /// Columns under these headings.
     pub(crate) fn schema(&self, schema: &SchemaRef) -> SchemaRef {
-        if !self.changes(schema) {
-            return Arc::clone(schema);
+        let schema = self.contents.as_ref().map_or_else(|| Arc::clone(schema), |contents| contents.schema(schema));
+        if !self.changes(&schema) {
+            return schema;
         }
-        let fields = schema.fields().iter().zip(&self.0).map(|(field, text)| match text {
+        let fields = schema.fields().iter().zip(&self.texts).map(|(field, text)| match text {
             Some(text) => Arc::new(field.as_ref().clone().with_name(text.clone())),
             None => Arc::clone(field),
         });
@@ -48,11 +61,11 @@ impl Headings {
 
     /// The same rows under these headings.
     pub(crate) fn over(self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
-        let schema = rows.schema();
-        if !self.changes(&schema) {
+        let given = rows.schema();
+        let schema = self.schema(&given);
+        if schema == given {
             return rows;
         }
-        let schema = self.schema(&schema);
         let headed = Arc::clone(&schema);
         let rows = rows.map(move |batch| {
             let batch = batch?;

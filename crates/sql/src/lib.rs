@@ -31,9 +31,11 @@ pub mod value_names;
 pub mod view;
 
 mod ask;
+mod contents;
 mod describe;
 mod explain;
 mod headings;
+mod inet;
 mod limits;
 mod literals;
 mod operators;

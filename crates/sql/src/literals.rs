@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinConstraint, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, JoinConstraint, Result, ScalarValue, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::{Between, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison, TryCast};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -122,6 +122,17 @@ impl Unfit {
         DataFusionError::External(Box::new(Self { message, hint }))
     }
 
+    /// Text that is cast to an address, and is none.
+    fn cast(text: &str) -> DataFusionError {
+        let text = text.escape_debug().to_string();
+        let (what, hint) = if Prefix::parse(&text).is_some() {
+            ("a network, and a value is one address", format!("write src_addr << '{text}' for the addresses in it"))
+        } else {
+            ("no address", "addresses are written as '192.0.2.1' or '2001:db8::1'".to_owned())
+        };
+        DataFusionError::External(Box::new(Self { message: format!("'{text}' is {what}"), hint }))
+    }
+
     /// An address and text in the same column of a `UNION`, or at the same place of two rows.
     fn mixed(name: &str, place: &str) -> DataFusionError {
         let message = format!("{name} is an address in one {place} and text in another");
@@ -204,6 +215,10 @@ fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }))
         }
         Expr::Case(case) => choice(case, schema),
+        Expr::Cast(Cast { expr, field }) if is_address(&field) => Ok(Transformed::yes(cast_address(*expr, schema)?)),
+        Expr::TryCast(TryCast { expr, field }) if is_address(&field) => {
+            Ok(Transformed::yes(cast_address(*expr, schema)?))
+        }
         Expr::Cast(Cast { expr, field }) if is_text_of_address(&expr, &field, schema) => {
             Ok(Transformed::yes(functions::call("host", vec![*expr])))
         }
@@ -225,6 +240,24 @@ fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// A value that is cast to `inet`, as octets. The text of one host may have its mask, as `PostgreSQL` sends it.
+fn cast_address(value: Expr, schema: &DFSchema) -> Result<Expr> {
+    if let Some(text) = text_of(&value) {
+        let host = Prefix::parse(text).map(prefix_bounds).filter(|(first, last)| first == last).map(|(first, _)| first);
+        return parse_address(text).or(host).map(lit_octets).ok_or_else(|| Unfit::cast(text));
+    }
+    if is_text(&value, schema) {
+        return Ok(functions::call("address", vec![value]));
+    }
+    if matches!(value, Expr::Literal(ScalarValue::Null, _)) {
+        return Ok(Expr::Literal(ScalarValue::Binary(None), None));
+    }
+    if content_of(&value, schema) == Some(Content::Address) {
+        return Ok(value);
+    }
+    plan_err!("{} is no text, and only text is cast to an address", name_of(&value))
 }
 
 /// Whether an address is cast to text, which would be its octets read as letters.
@@ -538,6 +571,12 @@ fn family_of(address: &Expr) -> Expr {
         Expr::Literal(ScalarValue::Binary(Some(octets)), _) => lit(if octets.len() == 16 { 6_u8 } else { 4 }),
         other => family(other.clone()),
     }
+}
+
+/// Whether a field is said to hold addresses, as the type that a value is cast to is.
+pub(crate) fn is_address(field: &FieldRef) -> bool {
+    let content = field.metadata().get(CONTENT_KEY).map(String::as_str);
+    *field.data_type() == DataType::Binary && content == Some("address")
 }
 
 /// Metadata of a field that holds addresses.

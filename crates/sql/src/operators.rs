@@ -6,13 +6,14 @@
 use arrow::array::types::IntervalMonthDayNano;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use weir_query::times::span;
 
 use crate::functions;
-use crate::literals::text_of;
+use crate::literals::{is_address, text_of};
 
 /// The planner of these operators.
 #[derive(Debug)]
@@ -20,19 +21,32 @@ pub(crate) struct Operators;
 
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let left = expr.left.get_type(schema);
-        match (&expr.op, left) {
-            (BinaryOperator::Plus | BinaryOperator::Minus, Ok(DataType::Timestamp(..))) => {
+        let (left, right) = (expr.left.get_type(schema), expr.right.get_type(schema));
+        match (&expr.op, left, right) {
+            (BinaryOperator::Plus | BinaryOperator::Minus, Ok(DataType::Timestamp(..)), _) => {
                 if let Some(interval) = text_of(&expr.right).and_then(interval) {
                     expr.right = interval;
                 }
                 Ok(PlannerResult::Original(expr))
             }
-            (BinaryOperator::PGBitwiseShiftLeft, Ok(DataType::Binary)) if text_of(&expr.right).is_some() => {
-                Ok(PlannerResult::Planned(functions::call("cidr", vec![expr.left, expr.right])))
-            }
+            (BinaryOperator::PGBitwiseShiftLeft, Ok(DataType::Binary), _) => Ok(match network(&expr.right) {
+                Some(network) => PlannerResult::Planned(functions::call("cidr", vec![expr.left, network])),
+                None => PlannerResult::Original(expr),
+            }),
+            (BinaryOperator::PGBitwiseShiftRight, _, Ok(DataType::Binary)) => Ok(match network(&expr.left) {
+                Some(network) => PlannerResult::Planned(functions::call("cidr", vec![expr.right, network])),
+                None => PlannerResult::Original(expr),
+            }),
             _ => Ok(PlannerResult::Original(expr)),
         }
+    }
+}
+
+/// The text of a network: a literal, or one that is cast to a type of addresses.
+fn network(value: &Expr) -> Option<Expr> {
+    match value {
+        Expr::Cast(Cast { expr, field }) if is_address(field) => text_of(expr).map(lit),
+        other => text_of(other).map(lit),
     }
 }
 

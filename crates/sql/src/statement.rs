@@ -5,6 +5,7 @@
 //! `EXPLAIN` (`VERBOSE`, `FORMAT`) are left to the planner. What changes anything is refused by its first word, before it
 //! is planned: an error about the types of an INSERT would only lead astray.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -22,6 +23,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use weir_query::Progress;
 
 use crate::headings::Headings;
+use crate::inet::{Shift, respelled};
 use crate::parameters::{self, ParameterValue, StatementDescription};
 use crate::{describe, explain};
 
@@ -85,9 +87,13 @@ pub(crate) struct Parsed {
     quoted: Quoted,
 }
 
-/// Where quotes were put around a word: places behind them on the line are two further right.
+/// Where the text that was parsed differs from the one that was given.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Quoted(Vec<Location>);
+pub(crate) struct Quoted {
+    /// Where quotes were put around a word, after the rest: places behind them on the line are two further right.
+    words: Vec<Location>,
+    respelled: Vec<Shift>,
+}
 
 impl Parsed {
     /// Parses one statement. `end` need not be quoted where it cannot be the end of a `CASE`.
@@ -95,15 +101,19 @@ impl Parsed {
         let state = context.state();
         let dialect = state.config().options().sql_parser.dialect;
         let parse = |text: &str| state.sql_to_statement(text, &dialect);
-        let (statement, quoted) = match parse(text) {
-            Ok(statement) => (statement, Quoted::default()),
+        let (spelled, respelled) = match respelled(text) {
+            Some((spelled, shifts)) => (Cow::Owned(spelled), shifts),
+            None => (Cow::Borrowed(text), Vec::new()),
+        };
+        let (statement, words) = match parse(&spelled) {
+            Ok(statement) => (statement, Vec::new()),
             Err(error) => {
-                let Some((again, quoted)) = with_quoted_end(text) else { return Err(error) };
-                (parse(&again).map_err(|_| error)?, quoted)
+                let Some((again, words)) = with_quoted_end(&spelled) else { return Err(error) };
+                (parse(&again).map_err(|_| error)?, words)
             }
         };
         refuse_changes(&statement, text)?;
-        Ok(Self { statement, quoted })
+        Ok(Self { statement, quoted: Quoted { words, respelled } })
     }
 
     /// The same, unless it asks for a plan: plans name the rows, and the filters, that a view hides.
@@ -127,8 +137,9 @@ impl Parsed {
 impl Quoted {
     /// The column of a place in the text that was parsed, in the text that was given.
     pub(crate) fn original(&self, line: u64, column: u64) -> u64 {
-        let before = self.0.iter().filter(|at| at.line == line);
-        before.fold(column, |column, at| if column > at.column + 1 { column - 2 } else { column })
+        let before = self.words.iter().filter(|at| at.line == line);
+        let column = before.fold(column, |column, at| if column > at.column + 1 { column - 2 } else { column });
+        Shift::original(&self.respelled, line, column)
     }
 }
 
@@ -154,6 +165,7 @@ pub(crate) async fn answer(
         Asked::Rows(statement) => {
             let headings = Headings::of(&statement);
             let plan = parameters::replaced(planned(context, statement).await?, values)?;
+            let headings = headings.with_contents_of(&plan);
             Ok(headings.over(context.execute_logical_plan(plan).await?.execute_stream().await?))
         }
     }
@@ -178,6 +190,7 @@ pub(crate) async fn description(
             let plan = planned(context, statement).await?;
             let parameters = parameters::fields(&plan, declared)?;
             let plan = parameters::with_nulls(plan, &parameters)?;
+            let headings = headings.with_contents_of(&plan);
             // types are known only when they have been coerced
             let plan = context.execute_logical_plan(plan).await?.create_physical_plan().await?;
             Ok(StatementDescription { columns: headings.schema(&plan.schema()), parameters })
@@ -210,7 +223,7 @@ fn refuse_changes(statement: &Statement, text: &str) -> Result<()> {
 }
 
 /// The text with quotes around each `end` that ends no `CASE`; `None` when there is no such word.
-fn with_quoted_end(text: &str) -> Option<(String, Quoted)> {
+fn with_quoted_end(text: &str) -> Option<(String, Vec<Location>)> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location().ok()?;
     let (mut cases, mut quoted, mut again) = (0_usize, Vec::new(), String::with_capacity(text.len() + 8));
     for token in tokens {
@@ -228,7 +241,7 @@ fn with_quoted_end(text: &str) -> Option<(String, Quoted)> {
         }
         again.push_str(&token.token.to_string());
     }
-    (!quoted.is_empty()).then_some((again, Quoted(quoted)))
+    (!quoted.is_empty()).then_some((again, quoted))
 }
 
 async fn planned(context: &SessionContext, statement: Statement) -> Result<LogicalPlan> {

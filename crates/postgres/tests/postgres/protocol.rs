@@ -90,6 +90,41 @@ fn a_transaction_that_failed_waits_for_its_end() {
 }
 
 /// Statements, parameters and portals, message by message.
+/// Numbers of `bytea`, `macaddr` and `inet` in `pg_type`.
+const BYTEA: u32 = 17;
+const MACADDR: u32 = 829;
+const INET: u32 = 869;
+
+#[test]
+fn addresses_stay_addresses_in_expressions() {
+    let server = Server::start();
+    let mut raw = Raw::logged_in(server.address);
+    for (statement, expected) in [
+        ("SELECT src_addr FROM flows LIMIT 1", INET),
+        ("SELECT coalesce(src_addr, dst_addr) FROM flows LIMIT 1", INET),
+        ("SELECT max(src_addr) AS a FROM flows", INET),
+        ("SELECT CASE WHEN bytes > 100 THEN src_addr ELSE dst_addr END FROM flows LIMIT 1", INET),
+        ("SELECT CASE WHEN bytes > 100 THEN '192.0.2.1' ELSE dst_addr END FROM flows LIMIT 1", INET),
+        ("SELECT (SELECT min(dst_addr) FROM flows)", INET),
+        ("WITH a AS (SELECT nullif(src_addr, dst_addr) AS b FROM flows) SELECT b FROM a GROUP BY b LIMIT 1", INET),
+        ("SELECT max(src_addr) FROM flows UNION ALL SELECT address('192.0.2.1')", INET),
+        ("SELECT lag(coalesce(src_addr, dst_addr)) OVER (ORDER BY start) FROM flows LIMIT 1", INET),
+        ("SELECT inet '192.0.2.1'", INET),
+        ("SELECT '192.0.2.1'::inet AS a", INET),
+        ("SELECT max(src_mac) FROM flows", MACADDR),
+        ("SELECT decode('00ff', 'hex')", BYTEA),
+    ] {
+        let messages = raw.query(statement);
+        let described = messages.iter().find(|message| message.kind == 'T');
+        let described = described.unwrap_or_else(|| panic!("'{statement}' is refused: {messages:?}"));
+        assert_eq!(described.types(), [expected], "{statement}");
+    }
+    assert_eq!(raw.value("SELECT inet '192.0.2.1'").as_deref(), Some("192.0.2.1"));
+    assert_eq!(raw.value("SELECT host(inet '::1')").as_deref(), Some("::1"));
+    let inside = raw.value("SELECT count(*) FROM flows WHERE src_addr <<= inet '10.0.0.0/8'");
+    assert_eq!(inside, raw.value("SELECT count(*) FROM flows WHERE family(src_addr) = 4"));
+}
+
 #[test]
 fn the_extended_protocol_takes_parameters_and_gives_so_many_rows_at_a_time() {
     let server = Server::start();

@@ -27,6 +27,20 @@ impl Message {
         parts.map(|part| (char::from(part[0]), String::from_utf8_lossy(&part[1..]).into_owned())).collect()
     }
 
+    /// The types of the columns that a message describes, by their numbers in `pg_type`.
+    pub(crate) fn types(&self) -> Vec<u32> {
+        let count = u16::from_be_bytes([self.octets[0], self.octets[1]]);
+        let mut rest = &self.octets[2..];
+        let types = (0..count).map(|_| {
+            let name = rest.iter().position(|octet| *octet == 0).expect("the end of a name");
+            // table and position, then the type; its length, a modifier and the format come behind
+            let (field, more) = rest[name + 1..].split_at(18);
+            rest = more;
+            u32::from_be_bytes(field[6..10].try_into().expect("4 octets"))
+        });
+        types.collect()
+    }
+
     /// The values of a row.
     pub(crate) fn values(&self) -> Vec<Option<Vec<u8>>> {
         let count = u16::from_be_bytes([self.octets[0], self.octets[1]]);

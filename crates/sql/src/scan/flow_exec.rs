@@ -141,6 +141,17 @@ impl FlowScanExec {
         (self.snapshot.flows(), rows_of(&self.snapshot, &self.segments, self.has_tail))
     }
 
+    /// First and last time of the flows in the segments that are opened, in milliseconds; `None` when nothing says.
+    pub(crate) fn times_ms(&self) -> Option<(i64, i64)> {
+        let ranges = self.segments.iter().filter_map(|segment| segment.time_range_ms);
+        ranges.reduce(|(first, last), (from, to)| (first.min(from), last.max(to)))
+    }
+
+    /// Whether flows that are in no segment yet are read.
+    pub(crate) fn has_tail(&self) -> bool {
+        self.has_tail
+    }
+
     /// The filter, when there is one.
     pub(crate) fn filter(&self) -> Option<&Predicate> {
         Some(&self.predicate).filter(|predicate| **predicate != Predicate::True)
@@ -163,7 +174,7 @@ impl FlowScanExec {
     }
 
     /// The columns that are read: what is hidden stays where it is.
-    fn read_columns(&self) -> impl Iterator<Item = Column> + '_ {
+    pub(crate) fn read_columns(&self) -> impl Iterator<Item = Column> + '_ {
         let is_hidden = |column: Column| self.pseudonyms.is_some() && Pseudonyms::hides(column);
         self.columns.iter().copied().filter(move |column| !is_hidden(*column))
     }

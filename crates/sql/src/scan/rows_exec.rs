@@ -59,6 +59,11 @@ impl RowsExec {
         Ok(Self { snapshot: Arc::clone(snapshot), table, segments, tail, properties: Arc::new(properties) })
     }
 
+    /// The table.
+    pub(crate) fn table(&self) -> Table {
+        self.table
+    }
+
     /// Segments that the table has, and those that are opened.
     pub(crate) fn segments(&self) -> (usize, usize) {
         (self.snapshot.segments(self.table).len(), self.segments.len())

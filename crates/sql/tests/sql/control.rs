@@ -140,6 +140,37 @@ fn explain_tells_what_is_pruned() {
 }
 
 #[test]
+fn explain_says_in_words_what_is_done_and_in_which_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = of_four_segments(folder.path());
+    let told = |statement: &str| lines(engine.sql(statement)).expect("a report").join("\n");
+    let ranked = told(
+        "EXPLAIN SELECT dst_port, sum(bytes) AS b FROM flows WHERE start >= TIMESTAMP '1970-01-01T00:00:03Z' \
+         AND bytes + packets > 80 GROUP BY dst_port ORDER BY b DESC LIMIT 3",
+    );
+    let steps = [
+        "1. read flows: 2 of 4 segments (2 are of other times), at most 8 of 16 flows",
+        "columns: ",
+        "keep while reading: ",
+        "2. keep rows for which bytes + packets > 80",
+        "3. group by dst_port and compute sum(flows.bytes)",
+        "4. sort by sum(flows.bytes) descending, keep the first 3",
+        "Segments: 2 to open",
+    ];
+    let mut rest = ranked.as_str();
+    for step in steps {
+        let (_, behind) = rest.split_once(step).unwrap_or_else(|| panic!("no '{step}' in its place: {ranked}"));
+        rest = behind;
+    }
+    let counted = told("EXPLAIN SELECT count(*) FROM flows");
+    assert!(counted.contains("1. answer without reading anything"), "{counted}");
+    let joined = told("EXPLAIN SELECT DISTINCT a.bytes FROM flows a JOIN exporter_books b ON a.exporter = b.exporter");
+    for step in ["read exporter_books: ", "join both by exporter = exporter: ", "keep one row of each bytes"] {
+        assert!(joined.contains(step), "no '{step}': {joined}");
+    }
+}
+
+#[test]
 fn describe_has_a_sentence_for_each_column() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = small_engine(folder.path());

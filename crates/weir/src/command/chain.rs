@@ -107,15 +107,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 impl FileArgs {
     fn read(&self) -> anyhow::Result<Chain> {
-        let name = self.file.display();
-        let is_stdin = self.file == Path::new("-");
-        let mut text = String::new();
-        if is_stdin {
-            std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-        } else {
-            text = fs::read_to_string(&self.file).with_context(|| format!("cannot read {name}"))?;
-        }
-        let folder = if is_stdin { Path::new("") } else { self.file.parent().unwrap_or(Path::new("")) };
         let mut settings = Vec::new();
         for setting in &self.settings {
             match Setting::parse(setting) {
@@ -123,11 +114,25 @@ impl FileArgs {
                 Err(error) => bail!("--set: {}\nhint: {}", error.message, error.hint.unwrap_or_default()),
             }
         }
-        Chain::parse(&text, folder, &crate::command::registry(), &settings).map_err(|errors| {
-            let told: Vec<_> = errors.iter().map(|error| format!("{name}: {error}")).collect();
-            anyhow::anyhow!("{}", told.join("\nerror: "))
-        })
+        read(&self.file, &settings)
     }
+}
+
+/// Reads a chain file, or standard input for `-`. Everything that is wrong with it is the error.
+pub(super) fn read(file: &Path, settings: &[Setting]) -> anyhow::Result<Chain> {
+    let name = file.display();
+    let is_stdin = file == Path::new("-");
+    let mut text = String::new();
+    if is_stdin {
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+    } else {
+        text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    }
+    let folder = if is_stdin { Path::new("") } else { file.parent().unwrap_or(Path::new("")) };
+    Chain::parse(&text, folder, &crate::command::registry(), settings).map_err(|errors| {
+        let told: Vec<_> = errors.iter().map(|error| format!("{name}: {error}")).collect();
+        anyhow::anyhow!("{}", told.join("\nerror: "))
+    })
 }
 
 fn draw(args: &DrawArgs) -> anyhow::Result<()> {

@@ -14,6 +14,7 @@ use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
 use weir_blocks::sources::collector::{self, CollectorSourceOptions};
+use weir_blocks::sources::meter::{self, MeterSourceOptions};
 use weir_blocks::transforms::enrich::EnrichOptions;
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
@@ -22,7 +23,7 @@ use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
 use super::watch::{ReportArgs, WatchSession, planned};
-use super::{ArchiveArg, EnrichmentArgs, enriched, print_archived, print_books, series, show_or_build};
+use super::{ArchiveArg, EnrichmentArgs, enriched_all, print_archived, print_books, series, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -203,28 +204,39 @@ impl Args {
             retention: self.retention.0.clone(),
             ..ArchiveSinkOptions::default()
         };
-        collecting(source, self.enrichment.options(), sink, statistics)
+        collecting(Some(source), Vec::new(), self.enrichment.options(), sink, statistics)
     }
 }
 
-/// The chain that collects into an archive, and keeps statistics where they are asked for. What must survive a restart is kept in
+/// The chain that collects and meters into an archive, and keeps statistics where they are asked for. What must survive a restart is kept in
 /// the archive unless the source says otherwise.
 pub(super) fn collecting(
-    source: CollectorSourceOptions,
+    source: Option<CollectorSourceOptions>,
+    meters: Vec<MeterSourceOptions>,
     enrichment: EnrichOptions,
     sink: ArchiveSinkOptions,
     statistics: Option<StatisticsSinkOptions>,
 ) -> ChainBuilder {
-    let mut listening = source.listening;
-    listening.state.get_or_insert_with(|| sink.archive.join("collector"));
-    let source = CollectorSourceOptions { archive: Some(sink.archive.clone()), listening, ..source };
-    // deliveries stay as the collector makes them, with the books that account for them
-    let chain =
-        Chain::builder("collect").queues(0, 8).add("collector", &collector::KIND, source, &[], ThreadChoice::Default);
-    let (chain, input) = enriched(chain, "collector", enrichment);
-    let chain = chain.add("archive", &archive::KIND, sink, &[input], ThreadChoice::Own);
+    // deliveries stay as their sources make them, with the books that account for them
+    let mut chain = Chain::builder("collect").queues(0, 8);
+    let mut sources = Vec::new();
+    if let Some(source) = source {
+        let mut listening = source.listening;
+        listening.state.get_or_insert_with(|| sink.archive.join("collector"));
+        let source = CollectorSourceOptions { archive: Some(sink.archive.clone()), listening, ..source };
+        chain = chain.add("collector", &collector::KIND, source, &[], ThreadChoice::Default);
+        sources.push("collector".to_owned());
+    }
+    for (number, options) in (1..).zip(meters) {
+        let name = if number == 1 { "meter".to_owned() } else { format!("meter-{number}") };
+        chain = chain.add(&name, &meter::KIND, options, &[], ThreadChoice::Default);
+        sources.push(name);
+    }
+    let inputs = sources.iter().map(String::as_str).collect();
+    let (chain, inputs) = enriched_all(chain, inputs, enrichment);
+    let chain = chain.add("archive", &archive::KIND, sink, &inputs, ThreadChoice::Own);
     match statistics {
-        Some(options) => chain.add("statistics", &statistics::KIND, options, &[input], ThreadChoice::Own),
+        Some(options) => chain.add("statistics", &statistics::KIND, options, &inputs, ThreadChoice::Own),
         None => chain,
     }
 }

@@ -231,10 +231,20 @@ pub(crate) fn enriched(
     input: &'static str,
     options: EnrichOptions,
 ) -> (ChainBuilder, &'static str) {
+    let (chain, outputs) = enriched_all(chain, vec![input], options);
+    (chain, outputs.first().copied().unwrap_or(input))
+}
+
+/// As [`enriched`], behind several components.
+pub(crate) fn enriched_all<'a>(
+    chain: ChainBuilder,
+    inputs: Vec<&'a str>,
+    options: EnrichOptions,
+) -> (ChainBuilder, Vec<&'a str>) {
     if options.columns().is_empty() {
-        return (chain, input);
+        return (chain, inputs);
     }
-    (chain.add("enrich", &enrich::KIND, options, &[input], ThreadChoice::Default), "enrich")
+    (chain.add("enrich", &enrich::KIND, options, &inputs, ThreadChoice::Default), vec!["enrich"])
 }
 
 /// Prints what decoders met: counters of the books that are not zero, and errors by kind.

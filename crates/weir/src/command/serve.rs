@@ -1,5 +1,6 @@
 //! `weir serve`: everything over HTTP, and collecting in the same process.
 
+mod chains;
 mod demo;
 pub(super) mod settings;
 
@@ -20,6 +21,7 @@ use weir_serve::server::RunningServer;
 use weir_serve::{ServeError, Server, Status, hash_password, scram_verifier};
 use weir_watch::RunnerOptions;
 
+use self::chains::Chains;
 use self::demo::Demo;
 use self::settings::Settings;
 use super::collect::{WatchThread, log_progress};
@@ -144,8 +146,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Serves an archive that another process writes, or nobody.
 fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
+    let chains = Chains::read(&settings.chains)?;
     let (mut service, watching) = Service::bind(settings, false)?;
     service.start()?;
+    chains.begin()?;
     let manager = ServiceManager::of_environment();
     manager.ready("it answers");
     let watching = watching.inspect(WatchThread::begin);
@@ -153,10 +157,13 @@ fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
         manager.alive();
         if signals.take_hang_up() {
             service.reload();
+            chains.reload();
         }
+        chains.look(&service.status);
         thread::sleep(Duration::from_millis(50));
     }
     manager.stopping();
+    chains.end();
     service.end();
     watching.into_iter().for_each(WatchThread::end);
     Ok(ExitCode::SUCCESS)
@@ -166,6 +173,7 @@ fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
 fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitCode> {
     let demo = settings.demo_rate.map(Demo::new);
     let reloads = Arc::clone(&settings.collector);
+    let chains = Chains::read(&settings.chains)?;
     let (service, watching) = Service::bind(settings, true)?;
     let (status, service) = (Arc::clone(&service.status), Mutex::new(service));
     let target = demo.as_ref().map(Demo::target);
@@ -175,13 +183,14 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
             target.notice(line);
         }
     });
-    let failed: Mutex<Option<ServeError>> = Mutex::default();
+    let failed: Mutex<Option<anyhow::Error>> = Mutex::default();
     let manager = ServiceManager::of_environment();
     let begin = |running: &Running| {
         // there is one chain, and it is told once
         let _ = reloads.set(running.reload_signal());
         status.set_progress(running.progress());
-        if let Err(error) = locked(&service).start() {
+        let started = locked(&service).start().map_err(anyhow::Error::from).and_then(|()| chains.begin());
+        if let Err(error) = started {
             *locked(&failed) = Some(error);
             running.stop();
             return;
@@ -200,6 +209,7 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
     let report = |progress: &Progress| {
         status.set_progress(progress.clone());
         manager.look(&mut liveness.borrow_mut(), progress);
+        chains.look(&status);
         if was_stopped() {
             manager.stopping();
         }
@@ -207,15 +217,19 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
             log_progress(progress);
         }
     };
-    let hang_up = || locked(&service).reload();
+    let hang_up = || {
+        locked(&service).reload();
+        chains.reload();
+    };
     let (progress, ended) = Foreground::new()?.run_with(chain, &notices, Some(EVERY), begin, report, hang_up)?;
     demo.into_iter().for_each(Demo::end);
+    chains.end();
     watching.into_iter().for_each(WatchThread::end);
     service.into_inner().unwrap_or_else(PoisonError::into_inner).end();
     print_books(&progress, "collector");
     print_archived(&progress);
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error.into());
+        return Err(error);
     }
     ended.context("collecting ended")?;
     Ok(ExitCode::SUCCESS)

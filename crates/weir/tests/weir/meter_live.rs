@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use weir_testkit::namespace::{cable, is_inside};
 
 use crate::process::{run, weir};
+use crate::service::{PATIENCE, Service};
 
 /// The program at work, killed when dropped.
 struct Metering(Child);
@@ -104,4 +105,41 @@ fn routes_that_change_are_told_by_the_flows_that_end_next() {
     let counters = &meter.expect("the meter")["counters"];
     let counted = ["routes_reloaded", "routes_reloads_failed", "routes_peak"].map(|name| counters[name].as_u64());
     assert_eq!(counted, [Some(2), Some(1), Some(2)], "{counters}");
+}
+
+#[test]
+fn a_service_meters_interfaces_and_collects_into_one_archive() {
+    if !is_inside("meter_live::a_service_meters_interfaces_and_collects_into_one_archive") {
+        return;
+    }
+    cable();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("weir.toml");
+    let text = "[http]\nlisten = '127.0.0.1:0'\n[archive]\nfolder = 'archive'\n[collect]\nlisten = '127.0.0.1:0'\n\
+        [[meter]]\ninterfaces = ['out']\nexporter = '192.0.2.77'\nidle_timeout = '100ms'\n\
+        [[meter]]\ninterfaces = ['out']\nexporter = '192.0.2.78'\nidle_timeout = '100ms'\nfilter = 'port 1'\n";
+    std::fs::write(&config, text).expect("written");
+    let service = Service::of(weir().arg("serve").arg(&config), true);
+    let number = |statement: &str| {
+        let answer = service.sql(statement);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["rows"][0][0].as_u64().unwrap_or(0)
+    };
+    let until = Instant::now() + PATIENCE;
+    let metered = "SELECT count(*) FROM flows WHERE exporter = '192.0.2.77' AND dst_addr = '10.9.0.2'";
+    let left_out = "SELECT sum(records_filtered) FROM exporter_books WHERE exporter = '192.0.2.78'";
+    while number(metered) == 0 || number(left_out) == 0 {
+        assert!(Instant::now() < until, "nothing was metered");
+        let sender = UdpSocket::bind("10.9.0.1:0").expect("a socket");
+        sender.send_to(b"whatever", "10.9.0.2:4739").expect("sent");
+    }
+    assert!(number("SELECT sum(records_stored) FROM exporter_books WHERE exporter = '192.0.2.77'") > 0);
+    assert_eq!(number("SELECT count(*) FROM flows WHERE exporter = '192.0.2.78'"), 0);
+    let metrics = service.ask("GET", "/metrics", &[], "").body;
+    for component in ["collector", "meter", "meter-2"] {
+        assert!(metrics.contains(&format!("component=\"{component}\"")), "{component}: {metrics}");
+    }
+    let counted = "component=\"meter-2\",event=\"records_filtered\"";
+    assert!(metrics.contains(counted), "{metrics}");
+    service.stop();
 }

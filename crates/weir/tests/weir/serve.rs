@@ -557,6 +557,10 @@ fn what_cannot_be_served_is_said_before_anything_is_written() {
         ("[collect]\n[statistics]\nby = ['foo']\n", "'foo' is no column to count by"),
         ("[collect]\nfilter = 'src prot 80'\n", "prot"),
         ("[enrichment]\ngeo_mmdb = 'none.mmdb'\n", "none.mmdb"),
+        ("[meter]\ninterfaces = 'lo'\n", "write [[meter]]"),
+        ("[[meter]]\ninterfaces = 'lo'\nidle_timout = '1s'\n", "did you mean 'idle_timeout'?"),
+        ("[[meter]]\ninterfaces = 'lo'\nfilter = 'src prot 80'\n", "prot"),
+        ("[[meter]]\ninterfaces = []\n", "'interfaces'"),
     ];
     for (text, said) in cannot_begin {
         std::fs::write(&config, text).expect("written");

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
@@ -16,7 +16,7 @@ use serde_json::json;
 use weir_secure::{TlsClient, TlsClientOptions};
 use weir_testkit::certificates::{Certificate, Says};
 
-use super::process::weir;
+use super::process::{run, weir};
 use super::service::{Answer, PATIENCE, Service, archive, hash};
 
 /// Asks over TLS, on a connection of its own.
@@ -221,4 +221,47 @@ fn an_idle_service_is_alive() {
     hear(&notify, "WATCHDOG=1");
     hear(&notify, "WATCHDOG=1");
     service.stop();
+}
+
+#[test]
+fn chains_of_files_run_beside_the_service_and_end_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), "100");
+    let path = |name: &str| folder.path().join(name);
+    let source = |records: u32| format!("[components.source]\ntype = \"generator\"\nrecords = {records}\n");
+    let copy = "[components.copy]\ntype = \"archive\"\ninputs = \"source\"\nthread = \"own\"\narchive = \"copy\"\n";
+    let count = "[components.count]\ntype = \"counter\"\ninputs = \"source\"\n";
+    let config = "[http]\nlisten = '127.0.0.1:0'\n[archive]\nfolder = 'archive'\n[[chain]]\nfile = 'count.toml'\n[[chain]]\nfile = 'copy.toml'\n";
+    for (name, text) in [
+        ("weir.toml", config.to_owned()),
+        // one that ends by itself leaves the service and the other chain alone
+        ("count.toml", format!("name = \"count\"\n{}{count}", source(5))),
+        ("copy.toml", format!("name = \"copy\"\n{}{copy}", source(0))),
+    ] {
+        std::fs::write(path(name), text).expect("written");
+    }
+    let service = Service::of(weir().arg("serve").arg(path("weir.toml")), false);
+    let until = Instant::now() + PATIENCE;
+    while !path("copy").exists() {
+        assert!(Instant::now() < until, "the chain does not run");
+        std::thread::yield_now();
+    }
+    assert_eq!(service.get("/info")["archive"]["flows"], json!(100));
+    let counted = "weir_chain_rows_in_total{chain=\"copy\",component=\"copy\"}";
+    while !service.ask("GET", "/metrics", &[], "").body.contains(counted) {
+        assert!(Instant::now() < until, "the chain is not counted");
+        std::thread::yield_now();
+    }
+    service.stop();
+    let copied = path("copy").display().to_string();
+    let checked = run(&["archive", "check", "--archive", &copied]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    std::fs::write(path("copy.toml"), source(0) + &copy.replace("archive\"\ni", "archiv\"\ni")).expect("written");
+    let checked = weir().args(["config", "check"]).arg(path("weir.toml")).output().expect("it runs");
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(!checked.status.success() && said.contains("there is no kind of component 'archiv'"), "{said}");
+    std::fs::copy(path("count.toml"), path("copy.toml")).expect("copied");
+    let checked = weir().args(["config", "check"]).arg(path("weir.toml")).output().expect("it runs");
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(!checked.status.success() && said.contains("another chain is named 'count' too"), "{said}");
 }

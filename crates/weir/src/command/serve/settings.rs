@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +13,8 @@ use weir_blocks::sources::collector::CollectorSourceOptions;
 use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
+use weir_blocks::sources::meter::MeterSourceOptions;
+use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::options::OptionSpec;
 use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, options};
@@ -23,6 +26,7 @@ use weir_serve::{
 use weir_sql::EnrichmentFiles;
 
 use super::Args;
+use super::chains::Chains;
 use crate::command::collect::collecting;
 use crate::command::{series, show_or_build};
 
@@ -32,6 +36,8 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("questions", "How much questions may use"),
     ("archive", "Where the archive is, how it is sealed, and what is kept"),
     ("collect", "Where datagrams and connections come in"),
+    ("meter", "Interfaces whose packets are metered into the archive"),
+    ("chain", "Chains that run beside the service"),
     ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
     ("statistics", "What statistics are kept of"),
     ("watch", "Where watches are"),
@@ -78,6 +84,45 @@ options! {
         relaying: RelayingOptions,
         /// Limits of decoders.
         limits: LimitOptions,
+    }
+}
+
+options! {
+    /// A section `meter`, which has the options of the source `meter`.
+    struct MeterSection {
+        /// Capture on these interfaces; it takes CAP_NET_RAW. One that goes away ends the service.
+        interfaces: Vec<String>,
+        /// Address of the exporter that flows have.
+        exporter: IpAddr = IpAddr::from([127, 0, 0, 1]),
+        /// Keep only flows that match, in nfdump's filter language; the others are counted in the books under
+        /// records_filtered.
+        filter: Option<String>,
+    }
+    includes {
+        /// Which packets.
+        packets: PacketOptions,
+        /// What a flow is.
+        flows: FlowOptions,
+        /// What flows have besides their counters.
+        measured: MeasureOptions,
+        /// What flows have of the networks of their addresses.
+        routing: RouteOptions,
+    }
+}
+
+impl From<MeterSection> for MeterSourceOptions {
+    fn from(section: MeterSection) -> Self {
+        let MeterSection { interfaces, exporter, filter, packets, flows, measured, routing } = section;
+        Self { interfaces, exporter, filter, packets, flows, measured, routing, ..Self::default() }
+    }
+}
+
+options! {
+    /// A section `chain`.
+    struct ChainSection {
+        /// The chain file, as weir chain run takes it. The chain begins when the service answers and ends with it; one that ends
+        /// before is reported, and the service goes on.
+        file: PathBuf,
     }
 }
 
@@ -138,6 +183,8 @@ pub(in crate::command) fn specs(section: &str) -> Vec<OptionSpec> {
         "questions" => QuestionOptions::specs(),
         "archive" => ArchiveSection::specs(),
         "collect" => CollectSection::specs(),
+        "meter" => MeterSection::specs(),
+        "chain" => ChainSection::specs(),
         "statistics" => StatisticsSection::specs(),
         "watch" => WatchSection::specs(),
         "dashboards" => DashboardSection::specs(),
@@ -159,6 +206,8 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
     file.section::<QuestionOptions>("questions")?;
     file.section::<ArchiveSection>("archive")?;
     file.section::<CollectSection>("collect")?;
+    file.list::<MeterSection>("meter")?;
+    file.list::<ChainSection>("chain")?;
     file.section::<StatisticsSection>("statistics")?;
     file.section::<WatchSection>("watch")?;
     file.section::<DashboardSection>("dashboards")?;
@@ -195,8 +244,11 @@ pub(in crate::command) struct Settings {
     pub(super) demo_rate: Option<u32>,
     /// The collector, once it runs: it reads its files again when the service does.
     pub(super) collector: Arc<OnceLock<ReloadSignal>>,
+    /// Files of chains that run beside it.
+    pub(super) chains: Vec<PathBuf>,
     archive: ArchiveSection,
     collect: Option<CollectSection>,
+    meters: Vec<MeterSection>,
     enrichment: EnrichmentSection,
     statistics: Option<StatisticsSection>,
 }
@@ -210,7 +262,9 @@ impl Settings {
         };
         let named = |error: OptionError| in_file(args.config.as_deref(), &error);
         let archive: ArchiveSection = section(&file, "archive", &named)?.unwrap_or_default();
-        let collect = collect_section(args, &file, archive.folder.is_some(), &named)?;
+        let meters: Vec<MeterSection> = file.list("meter").map_err(&named)?;
+        let chains: Vec<ChainSection> = file.list("chain").map_err(&named)?;
+        let collect = collect_section(args, &file, archive.folder.is_some() || !meters.is_empty(), &named)?;
         let mut http: HttpOptions = section(&file, "http", &named)?.unwrap_or_default();
         http.listen = args.listen.unwrap_or(http.listen);
         let watches = section::<WatchSection>(&file, "watch", &named)?.map(|section| section.folder);
@@ -228,7 +282,7 @@ impl Settings {
         let mut questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
         questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
-        let is_collecting = collect.is_some();
+        let is_collecting = collect.is_some() || !meters.is_empty();
         let reloader = args.config.clone().map(|path| {
             let told = Arc::clone(&collector);
             let tell = move || told.get().into_iter().for_each(ReloadSignal::ask);
@@ -254,6 +308,8 @@ impl Settings {
             demo_rate: args.demo.then_some(args.demo_rate),
             archive,
             collect,
+            meters,
+            chains: chains.into_iter().map(|section| section.file).collect(),
             enrichment: kept,
             statistics: statistics.or_else(|| args.statistics.then(StatisticsSection::default)),
         })
@@ -264,14 +320,21 @@ impl Settings {
         if let Some(chain) = self.chain() {
             show_or_build(chain, false)?;
         }
+        Chains::read(&self.chains)?;
         Ok(Server::check(&self.service)?)
     }
 
-    /// The chain that collects; `None` when nothing is collected.
+    /// The chain that collects and meters; `None` when it would do neither.
     pub(super) fn chain(&self) -> Option<ChainBuilder> {
-        let CollectSection { listening, connections, tls, relaying, limits } = self.collect.clone()?;
+        if self.collect.is_none() && self.meters.is_empty() {
+            return None;
+        }
         let folder = &self.service.archive;
-        let source = CollectorSourceOptions { archive: None, listening, connections, tls, relaying, limits };
+        let source = self.collect.clone().map(|section| {
+            let CollectSection { listening, connections, tls, relaying, limits } = section;
+            CollectorSourceOptions { archive: None, listening, connections, tls, relaying, limits }
+        });
+        let meters = self.meters.iter().cloned().map(MeterSourceOptions::from).collect();
         let sink = ArchiveSinkOptions {
             archive: folder.clone(),
             sealing: self.archive.sealing.clone(),
@@ -284,19 +347,20 @@ impl Settings {
         });
         let EnrichmentSection { reverse_dns, addresses, exporters } = self.enrichment.clone();
         let enrichment = EnrichOptions { reverse_dns, addresses, exporters, ..EnrichOptions::default() };
-        Some(collecting(source, enrichment, sink, statistics))
+        Some(collecting(source, meters, enrichment, sink, statistics))
     }
 }
 
-/// What is collected: what the command line or the file says, and without either something on this machine.
+/// What is collected: what the command line or the file says, and something on this machine when there is neither that nor
+/// anything else (`has_other`: an archive to look at, or interfaces to meter).
 fn collect_section(
     args: &Args,
     file: &ConfigFile,
-    has_archive: bool,
+    has_other: bool,
     named: &impl Fn(OptionError) -> anyhow::Error,
 ) -> anyhow::Result<Option<CollectSection>> {
     let given: Option<CollectSection> = section(file, "collect", named)?;
-    let is_alone = args.archive.is_none() && !has_archive;
+    let is_alone = args.archive.is_none() && !has_other;
     if given.is_none() && args.collect.is_empty() && !args.demo && !is_alone {
         return Ok(None);
     }
