@@ -52,7 +52,7 @@ pub use columns::ColumnRule;
 pub use config::Setting;
 pub use counters::{Counter, Counters};
 pub use error::{ComponentError, ConfigError};
-pub use notices::Notices;
+pub use notices::{FileEnd, Notices};
 pub use option_error::OptionError;
 pub use options::{
     ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, Rate, TimeSpan, UnitError, ValueType,
