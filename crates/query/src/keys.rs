@@ -8,14 +8,14 @@ use weir_flow::{Column, ColumnType};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// A name that is not in the table.
-    #[error("'{}' is no key of {question}\nhint: the keys are {known}", name.escape_debug())]
+    #[error("'{}' is no key of {question}\nhint: {hint}", name.escape_debug())]
     Unknown {
         /// The name.
         name: String,
         /// What the key was for.
         question: &'static str,
-        /// The names that are known.
-        known: String,
+        /// The name that was probably meant, or all that are known.
+        hint: String,
     },
     /// A length that an address has not, or none where one is needed.
     #[error("'{}' needs a length from 0 to {bits_max}, as in '{example}'", name.escape_debug())]
@@ -108,9 +108,8 @@ impl StatisticKey {
     pub fn parse(name: &str) -> Result<Self, KeyError> {
         let mut keys = STATISTIC_KEYS.iter().chain(COLUMN_KEYS.iter());
         keys.find(|(known, _)| *known == name).map(Self).ok_or_else(|| {
-            let known = STATISTIC_KEYS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");
-            let known = format!("{known}, or the name of a column");
-            KeyError::Unknown { name: name.to_owned(), question: "a statistic", known }
+            let hint = key_hint(name, STATISTIC_KEYS.iter().map(|(known, _)| *known));
+            KeyError::Unknown { name: name.to_owned(), question: "a statistic", hint }
         })
     }
 
@@ -224,7 +223,7 @@ impl AggregateKey {
     }
 
     /// nfdump's name of every key.
-    pub fn names() -> impl Iterator<Item = &'static str> {
+    pub fn names() -> impl Iterator<Item = &'static str> + Clone {
         let columns = AGGREGATE_COLUMNS.iter().map(|(known, _)| *known);
         columns.chain(["srcip4/N", "srcip6/N", "dstip4/N", "dstip6/N", "srcnet", "dstnet"])
     }
@@ -248,10 +247,20 @@ impl AggregateKey {
         let found = AGGREGATE_COLUMNS.iter().find(|(known, _)| *known == text).map(|(_, column)| *column);
         let found =
             found.or_else(|| Column::by_name(text).filter(|column| column.column_type() != ColumnType::Elements));
-        found.map(Self::Column).ok_or_else(|| {
-            let known = format!("{}, or the name of a column", Self::names().collect::<Vec<_>>().join(", "));
-            KeyError::Unknown { name: text.to_owned(), question: "an aggregation", known }
+        found.map(Self::Column).ok_or_else(|| KeyError::Unknown {
+            name: text.to_owned(),
+            question: "an aggregation",
+            hint: key_hint(text, Self::names()),
         })
+    }
+}
+
+/// What to write instead of a name that is no key.
+fn key_hint(name: &str, keys: impl Iterator<Item = &'static str> + Clone) -> String {
+    let columns = COLUMN_KEYS.iter().map(|(column, _)| *column);
+    match weir_filter::meant(name, keys.clone().chain(columns)) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None => format!("the keys are {}, or the name of a column", keys.collect::<Vec<_>>().join(", ")),
     }
 }
 

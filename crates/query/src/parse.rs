@@ -9,14 +9,19 @@ pub enum SelectError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// What rows are to be sorted by is not known.
-    #[error(
-        "'{}' is not an order\nhint: use flows, packets, bytes, pps, bps, bpp, tstart, tend or duration",
-        .0.escape_debug()
-    )]
+    #[error("'{}' is not an order\nhint: {}", .0.escape_debug(), order_hint(.0))]
     Order(String),
     /// The direction is neither of the two.
     #[error("'{}' is not a direction\nhint: use a for ascending or d for descending", .0.escape_debug())]
     Direction(String),
+}
+
+/// What to write instead of a name that is no order.
+fn order_hint(name: &str) -> String {
+    match weir_filter::meant(name, Order::NAMES.into_iter()) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None => "use flows, packets, bytes, pps, bps, bpp, tstart, tend or duration".to_owned(),
+    }
 }
 
 impl Sorting {
@@ -70,6 +75,21 @@ mod tests {
         assert_eq!(read("record"), Ok(records));
         assert!(matches!(read("nothing"), Err(SelectError::Key(_))));
         assert_eq!(read("srcip/size"), Err(SelectError::Order("size".to_owned())));
+        let hint = |text: &str| {
+            read(text).expect_err("a mistake").to_string().split_once("hint: ").map(|parts| parts.1.to_owned())
+        };
+        for (text, meant) in [
+            ("scrip", "srcip"),
+            ("src_ip", "src_addr"),
+            ("applicaton", "application"),
+            ("srcip/byts", "bytes"),
+            ("srcip/octets", "bytes"),
+        ] {
+            assert_eq!(hint(text), Some(format!("did you mean '{meant}'?")), "{text}");
+        }
+        assert!(hint("nothing").is_some_and(|hint| hint.starts_with("the keys are srcip, ")));
+        let error = AggregateKey::parse("dstprt").expect_err("a mistake").to_string();
+        assert!(error.ends_with("hint: did you mean 'dstport'?"), "{error}");
         assert_eq!(read("srcip/bytes:up"), Err(SelectError::Direction("up".to_owned())));
     }
 }
