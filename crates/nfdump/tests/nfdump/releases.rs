@@ -147,3 +147,18 @@ fn the_release_comes_from_the_environment() {
         weir_nfdump().args(["-r", "v1", "-o", "csv"]).current_dir(folder).env("WEIR_NFDUMP_AS", "1.7.8").output();
     assert!(stdout(&output.expect("runs")).starts_with("firstSeen,duration,proto,"));
 }
+
+/// Behind the name stands what nfdump prints, where scripts look for the release: that of Debian 12, and what nfdump 1.7.8
+/// printed when its outputs were captured, without the date.
+#[test]
+fn the_version_is_that_of_the_release() {
+    for (release, expected) in [
+        ("1.7.1", " nfdump: Version: NSEL-NEL1.7.1\n"),
+        ("1.7.8", " nfdump: Version: 1.7.8-release options: LZ4 ZSTD BZIP2\n"),
+    ] {
+        for option in ["-V", "--version"] {
+            let text = stdout(&ask(release, Path::new("."), option));
+            assert!(text.starts_with("weir ") && text.ends_with(expected), "{text}");
+        }
+    }
+}
