@@ -15,6 +15,7 @@ pub mod primitive;
 
 pub mod address_set;
 pub mod number_set;
+pub mod times;
 
 mod display;
 mod element_name;

@@ -29,7 +29,6 @@ mod run;
 pub mod scan;
 mod stream;
 mod summary;
-pub mod times;
 
 pub use admission::{Admission, Admitted};
 pub use archive::{Answer, Archive, Estimate, ask_batches};
@@ -45,3 +44,4 @@ pub use progress::{Progress, ProgressCounts};
 pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};
 pub use stream::{BatchSink, Rescale, ask_stream};
 pub use summary::{ERROR_COLUMNS, Totals};
+pub use weir_filter::times;

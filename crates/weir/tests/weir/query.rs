@@ -42,6 +42,7 @@ fn query_reads_filters_as_nfdump_does() {
     check(folder.path(), "src host localhost", &["100"]);
     // 11:00 UTC
     check(folder.path(), "first seen < 2024-01-01T16:30", &["100"]);
+    check(folder.path(), "first seen < yesterday 14:00", &["100", "200", "300"]);
 }
 
 #[test]
