@@ -48,7 +48,7 @@ pub use toml;
 pub use builder::ChainBuilder;
 pub use burst::Burst;
 pub use chain::Chain;
-pub use columns::ColumnRule;
+pub use columns::{ColumnRule, FlowColumnRule};
 pub use config::Setting;
 pub use counters::{Counter, Counters};
 pub use error::{ComponentError, ConfigError};

@@ -113,3 +113,28 @@ fn columns_that_a_sink_refuses_are_found_before_anything_is_opened() {
     let accepted = with_chain(&["chain", "check", "-"], &chain("extra_columns = \"drop\"\n"));
     assert!(accepted.status.success(), "{}", text(&accepted.stderr));
 }
+
+#[test]
+fn columns_that_a_reader_leaves_out_are_found_before_anything_is_opened() {
+    let chain = |columns: &str| {
+        format!(
+            "[components.read]\ntype = \"archive-reader\"\narchive = \"flows\"\ncolumns = [{columns}]\n\
+             [components.sorted]\ntype = \"sorter\"\ninputs = [\"read\"]\n\
+             [components.web]\ntype = \"filter\"\ninputs = [\"sorted\"]\nfilter = \"dst port 443\"\n\
+             [components.hosts]\ntype = \"topn\"\ninputs = [\"web\"]\nkeys = [\"src_addr/24\"]\n\
+             [components.count]\ntype = \"counter\"\ninputs = [\"hosts\"]\n"
+        )
+    };
+    let refused = with_chain(&["chain", "check", "-"], &chain("\"start\", \"bytes\""));
+    assert!(!refused.status.success());
+    let said = text(&refused.stderr);
+    for part in [
+        "line 8, column 1: component 'web' needs 'dst_port', which 'read' does not read",
+        "hint: add \"dst_port\" to the columns of 'read'",
+        "line 12, column 1: component 'hosts' needs 'src_addr', which 'read' does not read",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let accepted = with_chain(&["chain", "check", "-"], &chain("\"start\", \"bytes\", \"dst_port\", \"src_addr\""));
+    assert!(accepted.status.success(), "{}", text(&accepted.stderr));
+}
