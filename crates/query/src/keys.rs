@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use weir_flow::{Column, ColumnType};
+use weir_flow::{Column, ColumnType, NamedElement};
 
 /// Why a name is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -158,7 +158,17 @@ pub enum AggregateKey {
         /// The column of the length.
         mask: Column,
     },
+    /// The value of an Information Element that has no column, as text. Only the SQL engine answers that.
+    Element {
+        /// Its Private Enterprise Number; 0 for those of IANA.
+        enterprise: u32,
+        /// Its number.
+        id: u16,
+    },
 }
+
+/// What the name of an element follows.
+pub(crate) const ELEMENT: &str = "element ";
 
 static AGGREGATE_COLUMNS: &[(&str, Column)] = {
     use Column as C;
@@ -219,6 +229,7 @@ impl AggregateKey {
     pub fn column(self) -> Column {
         match self {
             Self::Column(column) | Self::Prefix { column, .. } | Self::Network { column, .. } => column,
+            Self::Element { .. } => Column::Elements,
         }
     }
 
@@ -229,8 +240,16 @@ impl AggregateKey {
     }
 
     /// Reads one entry of nfdump's `-A` list: a name, or `srcip4/N`, `srcip6/N`, `dstip4/N`, `dstip6/N`, `srcnet`,
-    /// `dstnet`, or the name of a column.
+    /// `dstnet`, or the name of a column; or `element NAME`, as in filters, with the registered name of an Information
+    /// Element or its `enterprise/number`. An element that fills a column is that column.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
+        if let Some(name) = text.strip_prefix(ELEMENT) {
+            return Self::of_element(name.trim()).ok_or_else(|| KeyError::Unknown {
+                name: text.to_owned(),
+                question: "an aggregation",
+                hint: "write element tlsCipherSuite, with the registered name, or element 39499/336".to_owned(),
+            });
+        }
         let (name, length) = text.split_once('/').map_or((text, None), |(name, length)| (name, Some(length)));
         if let Some((column, v6)) = prefix_column(name) {
             let bits_max = if v6 { 128 } else { 32 };
@@ -252,6 +271,15 @@ impl AggregateKey {
             question: "an aggregation",
             hint: key_hint(text, Self::names()),
         })
+    }
+}
+
+impl AggregateKey {
+    fn of_element(name: &str) -> Option<Self> {
+        let element = NamedElement::parse(name)?;
+        let column = element.numbers.iter().find_map(|(enterprise, id)| Column::of_element(*enterprise, *id));
+        let (enterprise, id) = *element.numbers.first()?;
+        Some(column.map_or(Self::Element { enterprise, id }, |(column, _)| Self::Column(column)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rankings and orders as people write them: `srcip/bytes`, `dstport:p/packets:a`.
 
+use crate::keys::ELEMENT;
 use crate::{AggregateKey, Direction, KeyError, Order, Select, Sorting, StatisticKey};
 
 /// Why a text is no ranking or no order.
@@ -47,8 +48,12 @@ impl Sorting {
 
 impl Select {
     /// Reads a ranking, `STAT[:p][/ORDER[:a|d]]`. `record` ranks whole flows, grouped by `keys`, or by the five-tuple when
-    /// there are none.
+    /// there are none. `element NAME[/ORDER[:a|d]]` ranks the values of an Information Element; one without a column has a
+    /// row for the flows that lack it.
     pub fn parse_ranking(text: &str, keys: &[AggregateKey], limit: Option<usize>) -> Result<Self, SelectError> {
+        if text.starts_with(ELEMENT) {
+            return Self::element_ranking(text, limit);
+        }
         let (key, order) = text.split_once('/').map_or((text, None), |(key, order)| (key, Some(order)));
         let sorting = order.map_or(Ok(Sorting::usual(Order::Flows)), Sorting::parse)?;
         let (key, per_protocol) = key.strip_suffix(":p").map_or((key, false), |key| (key, true));
@@ -56,6 +61,21 @@ impl Select {
             return Ok(Self::Aggregate { keys: keys.to_vec(), more: Vec::new(), sorting: Some(sorting), limit });
         }
         Ok(Self::Statistic { key: StatisticKey::parse(key)?, per_protocol, sorting, limit })
+    }
+
+    /// The number of an element may have a stroke in it, so the whole is tried first.
+    fn element_ranking(text: &str, limit: Option<usize>) -> Result<Self, SelectError> {
+        let (key, order) = match (AggregateKey::parse(text), text.rsplit_once('/')) {
+            (Err(_), Some((name, order))) => (AggregateKey::parse(name)?, Some(order)),
+            (key, _) => (key?, None),
+        };
+        let sorting = order.map_or(Ok(Sorting::usual(Order::Flows)), Sorting::parse)?;
+        Ok(match key {
+            AggregateKey::Column(column) => {
+                Self::Statistic { key: StatisticKey::parse(column.name())?, per_protocol: false, sorting, limit }
+            }
+            key => Self::Aggregate { keys: vec![key], more: Vec::new(), sorting: Some(sorting), limit },
+        })
     }
 }
 
@@ -87,6 +107,13 @@ mod tests {
         ] {
             assert_eq!(hint(text), Some(format!("did you mean '{meant}'?")), "{text}");
         }
+        let by_bytes = Some(Sorting::usual(Order::Bytes));
+        let element = AggregateKey::Element { enterprise: 0, id: 12235 };
+        let by_element = |sorting| Select::Aggregate { keys: vec![element], more: Vec::new(), sorting, limit: Some(3) };
+        assert_eq!(read("element 0/12235"), Ok(by_element(by_flows)));
+        assert_eq!(read("element 0/12235/bytes"), Ok(by_element(by_bytes)));
+        assert_eq!(read("element destinationTransportPort"), read("dst_port"));
+        assert!(matches!(read("element nonsense/bytes"), Err(SelectError::Key(_))));
         assert!(hint("nothing").is_some_and(|hint| hint.starts_with("the keys are srcip, ")));
         let error = AggregateKey::parse("dstprt").expect_err("a mistake").to_string();
         assert!(error.ends_with("hint: did you mean 'dstport'?"), "{error}");

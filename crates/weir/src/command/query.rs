@@ -75,10 +75,11 @@ pub(crate) struct Args {
 struct SelectionArgs {
     /// Rank the values of a field: STAT[:p][/ORDER[:a|d]], such as srcip/bytes or dstport:p/packets
     ///
-    /// :p ranks the values of each protocol apart; record ranks whole flows. The option may be repeated.
+    /// :p ranks the values of each protocol apart; record ranks whole flows; 'element NAME' ranks an Information Element. The
+    /// option may be repeated.
     #[arg(long, short = 's', value_name = "STAT")]
     statistic: Vec<String>,
-    /// Group by these fields: a list of proto, srcip, dstip, srcport, dstport, srcip4/24, srcas …
+    /// Group by these fields: a list of proto, srcip, dstip, srcport, dstport, srcip4/24, srcas, 'element NAME' …
     #[arg(long, short = 'A', value_name = "KEYS", value_delimiter = ',')]
     aggregate: Vec<String>,
     /// Group by protocol, addresses and ports

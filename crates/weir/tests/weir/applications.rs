@@ -210,3 +210,25 @@ fn a_file_is_known_whether_it_is_compressed_or_not() {
     let expected = format!("{pipe} is not a file: whether the archive has its flows already is not checked\n");
     assert!(piped.starts_with(&expected), "{piped}");
 }
+
+/// Elements that have no column are ranked and grouped by their registered names: all eight questions are for addresses.
+#[test]
+fn elements_without_a_column_are_ranked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [file, archive] = ["trace.pcap", "archive"].map(path);
+    capture(Path::new(&file));
+    told(&["meter", &file, "--archive", &archive]);
+    let query = |more: &[&str]| lines(&[&["query", "--archive", &archive, "-o", "csv"], more].concat());
+    for asked in [&["-s", "element DNSQType/flows"][..], &["-A", "element DNSQType", "-O", "flows"]] {
+        let ranked = query(asked);
+        assert_eq!(ranked.len(), 2, "{ranked:?}");
+        assert!(ranked[0].starts_with("1,8,") && ranked[1].starts_with(",1,"), "{ranked:?}");
+    }
+    // one that fills a column is that column
+    let port = query(&["-s", "element destinationTransportPort/flows", "-n", "1"]);
+    assert!(port[0].starts_with("53,8,"), "{port:?}");
+    let wrong = run(&["query", "--archive", &archive, "-A", "element nonsense"]);
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(!wrong.status.success() && said.contains("hint: write element tlsCipherSuite"), "{said}");
+}
