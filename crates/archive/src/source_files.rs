@@ -2,10 +2,11 @@
 //!
 //! A file is known by its content, its checksum and its length: the same capture under another name counts twice as
 //! well. The list is written when the flows of a file are all in the archive; of a file that was read half before a kill
-//! nothing is known, and reading it again adds its first half again. What speaks against checksums of 32 bits is that
+//! nothing is known, and reading it again adds its first half again. A file that ends in damage is in the list too, as
+//! damaged: all that can be read of it is in the archive. What speaks against checksums of 32 bits is that
 //! one file in four billion of the same length is taken for another: whoever is told so can read it all the same.
 //!
-//! One line a file: checksum, octets, name. The list may be lost or cut: then files are not recognized.
+//! One line a file: checksum, octets (of a damaged file with `damaged:` before them), name. The list may be lost or cut: then files are not recognized.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,6 +21,8 @@ const FOLDER: &str = "sources";
 const LIST: &str = "files";
 const NEW: &str = "files.new";
 const FIRST_LINE: &str = "weir source files, version 1";
+/// Comes before the octets of a file that could not be read to its end.
+const DAMAGED: &str = "damaged:";
 /// Octets read at a time.
 const READ_OCTETS: usize = 256 << 10;
 
@@ -33,10 +36,15 @@ pub struct SourceFile {
 impl SourceFile {
     /// Reads a file.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let (mut file, mut buffer) = (File::open(path)?, vec![0; READ_OCTETS]);
+        Self::read(File::open(path)?)
+    }
+
+    /// Reads the content of a file to its end.
+    pub fn read(mut content: impl Read) -> io::Result<Self> {
+        let mut buffer = vec![0; READ_OCTETS];
         let mut found = Self { crc: 0, octets: 0 };
         loop {
-            match file.read(&mut buffer) {
+            match content.read(&mut buffer) {
                 Ok(0) => return Ok(found),
                 Ok(length) => {
                     found.crc = crc32c::crc32c_append(found.crc, &buffer[..length]);
@@ -49,11 +57,28 @@ impl SourceFile {
     }
 }
 
+/// A file whose flows are in an archive.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadFile<'f> {
+    /// What it is known by.
+    pub file: SourceFile,
+    /// Where it was read.
+    pub path: &'f Path,
+    /// Whether it could not be read to its end.
+    pub is_damaged: bool,
+}
+
 /// The files that the flows of an archive were read from.
 #[derive(Debug)]
 pub struct SourceFiles {
     folder: PathBuf,
-    known: HashMap<SourceFile, String>,
+    known: HashMap<SourceFile, KnownFile>,
+}
+
+#[derive(Debug)]
+struct KnownFile {
+    name: String,
+    is_damaged: bool,
 }
 
 impl SourceFiles {
@@ -72,20 +97,26 @@ impl SourceFiles {
 
     /// The name under which a file of the same content was read.
     pub fn read_as(&self, file: &SourceFile) -> Option<&str> {
-        self.known.get(file).map(String::as_str)
+        self.known.get(file).map(|known| known.name.as_str())
+    }
+
+    /// Whether a file of the same content was read and could not be read to its end.
+    pub fn was_damaged(&self, file: &SourceFile) -> bool {
+        self.known.get(file).is_some_and(|known| known.is_damaged)
     }
 
     /// Notes files whose flows are in the archive now.
-    pub fn add<'f>(&mut self, files: impl IntoIterator<Item = (SourceFile, &'f Path)>) -> Result<(), ArchiveError> {
-        for (file, path) in files {
-            self.known.entry(file).or_insert_with(|| name(path));
+    pub fn add<'f>(&mut self, files: impl IntoIterator<Item = ReadFile<'f>>) -> Result<(), ArchiveError> {
+        for ReadFile { file, path, is_damaged } in files {
+            self.known.entry(file).or_insert_with(|| KnownFile { name: name(path), is_damaged });
         }
         let mut lines: Vec<_> = self.known.iter().collect();
-        lines.sort_by_key(|(file, name)| (*name, file.octets, file.crc));
+        lines.sort_by_key(|&(file, known)| (&known.name, file.octets, file.crc));
         let mut text = format!("{FIRST_LINE}\n");
-        for (SourceFile { crc, octets }, name) in lines {
+        for (SourceFile { crc, octets }, KnownFile { name, is_damaged }) in lines {
+            let damaged = if *is_damaged { DAMAGED } else { "" };
             // writing to a text does not fail
-            let _ = writeln!(text, "{crc:08x} {octets} {name}");
+            let _ = writeln!(text, "{crc:08x} {damaged}{octets} {name}");
         }
         folder::create(&self.folder)?;
         let (new, path) = (self.folder.join(NEW), self.folder.join(LIST));
@@ -101,11 +132,13 @@ fn name(path: &Path) -> String {
     path.to_string_lossy().chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-fn parse(line: &str) -> Option<(SourceFile, String)> {
+fn parse(line: &str) -> Option<(SourceFile, KnownFile)> {
     let mut words = line.splitn(3, ' ');
     let crc = u32::from_str_radix(words.next()?, 16).ok()?;
-    let octets = words.next()?.parse().ok()?;
-    Some((SourceFile { crc, octets }, words.next()?.to_owned()))
+    let octets = words.next()?;
+    let (octets, is_damaged) = octets.strip_prefix(DAMAGED).map_or((octets, false), |octets| (octets, true));
+    let file = SourceFile { crc, octets: octets.parse().ok()? };
+    Some((file, KnownFile { name: words.next()?.to_owned(), is_damaged }))
 }
 
 #[cfg(test)]
@@ -126,11 +159,14 @@ mod tests {
         fs::create_dir(&archive).expect("a folder");
         let mut known = SourceFiles::of(&archive).expect("nothing yet");
         assert_eq!(known.read_as(&one), None);
-        known.add([(one, path.as_path())]).expect("noted");
+        let cut = file("cut.pcap", "pack").0;
+        let read = |file, is_damaged| ReadFile { file, path: &path, is_damaged };
+        known.add([read(one, false), read(cut, true)]).expect("noted");
         let known = SourceFiles::of(&archive).expect("readable");
         let again = file("a copy", "packets").0;
         assert_eq!(known.read_as(&again), Some(name(&path).as_str()));
         assert_eq!(known.read_as(&other), None);
+        assert_eq!([one, cut, other].map(|file| known.was_damaged(&file)), [false, true, false]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::columns::ColumnRule;
+use crate::columns::{ColumnRule, FlowColumnRule};
 use crate::config::{BURST_RECORDS, ComponentSpec, Place, QUEUE_BURSTS, QueueSpec, ThreadChoice};
 use crate::graph::Graph;
 use crate::options::{Given, read};
@@ -59,6 +59,7 @@ impl ChainBuilder {
                 thread,
                 queue: self.queue,
                 columns: ColumnRule::Kept,
+                flow_columns: FlowColumnRule::Unknown,
                 opener,
                 place: Place(None),
             }),

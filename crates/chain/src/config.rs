@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
-use crate::columns::ColumnRule;
+use crate::columns::{ColumnRule, FlowColumnRule};
 use crate::option_error::unknown_key;
 use crate::options::Given;
 use crate::registry::Role;
@@ -78,6 +78,8 @@ pub struct ComponentSpec {
     pub queue: QueueSpec,
     /// What it does to columns that flows do not have.
     pub(crate) columns: ColumnRule,
+    /// Which columns of flows it needs and hands on.
+    pub(crate) flow_columns: FlowColumnRule,
     /// Makes the component.
     pub(crate) opener: Opener,
     /// Where the chain file tells of it.
@@ -329,8 +331,8 @@ impl Reader<'_> {
             }
         };
         let inputs = inputs.unwrap_or_default();
-        let columns = kind.columns(&given);
-        Some(ComponentSpec { name, kind, inputs, thread, queue, columns, opener, place })
+        let (columns, flow_columns) = (kind.columns(&given), kind.flow_columns(&given));
+        Some(ComponentSpec { name, kind, inputs, thread, queue, columns, flow_columns, opener, place })
     }
 
     fn thread(&mut self, name: &str, kind: &dyn AnyKind, entry: &Entry) -> ThreadChoice {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ConfigError;
-use crate::columns::ColumnRule;
+use crate::columns::{ColumnRule, FlowColumnRule};
 use crate::config::{ComponentSpec, Place, QueueSpec, ThreadChoice, error_at};
 use crate::option_error::unknown_key;
 use crate::registry::Role;
@@ -59,6 +59,7 @@ impl Graph {
         let mut edges = connect(text, components)?;
         let order = sort(text, components, &edges).map_err(|error| vec![error])?;
         check_columns(text, components, &edges, &order)?;
+        check_flow_columns(text, components, &edges, &order)?;
         let (threads, thread_of) = assign(text, components, &edges, &order).map_err(|error| vec![error])?;
         for edge in &mut edges {
             edge.queue = (thread_of[edge.from] != thread_of[edge.to]).then(|| components[edge.to].queue);
@@ -161,6 +162,49 @@ fn check_columns(
         handed_on[at] = columns;
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// The columns that rows have at most, and the source that reads no others.
+type Limited = (BTreeSet<&'static str>, usize);
+
+/// Finds components that need columns which a source before them does not read. The indexes are those of `check_columns`.
+fn check_flow_columns(
+    text: &str,
+    components: &[ComponentSpec],
+    edges: &[Edge],
+    order: &[usize],
+) -> Result<(), Vec<ConfigError>> {
+    // for each component what it hands on at most; `None` where that is not known
+    let mut handed_on: Vec<Option<Limited>> = vec![None; components.len()];
+    let mut errors = Vec::new();
+    for &at in order {
+        let component = &components[at];
+        let upstream: Vec<usize> = edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from).collect();
+        for (columns, by) in upstream.iter().filter_map(|from| handed_on[*from].as_ref()) {
+            let needed = component.flow_columns.needed();
+            if let Some(lacking) = needed.iter().find(|name| !columns.contains(**name)) {
+                let (taker, source) = (&component.name, &components[*by].name);
+                let message = format!("component '{taker}' needs '{lacking}', which '{source}' does not read");
+                let hint = format!("add \"{lacking}\" to the columns of '{source}'");
+                errors.push(error_at(text, component.place, message, Some(hint)));
+            }
+        }
+        handed_on[at] = match &component.flow_columns {
+            FlowColumnRule::Only(columns) => Some((columns.iter().copied().collect(), at)),
+            FlowColumnRule::Kept(_) => united(upstream.iter().map(|from| handed_on[*from].as_ref())),
+            FlowColumnRule::Unknown | FlowColumnRule::Read(_) => None,
+        };
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// The columns of rows that come from several components; `None` where those of one are not known.
+fn united<'a>(mut parts: impl Iterator<Item = Option<&'a Limited>>) -> Option<Limited> {
+    let (mut columns, by) = parts.next()??.clone();
+    for part in parts {
+        columns.extend(part?.0.iter().copied());
+    }
+    Some((columns, by))
 }
 
 /// Nodes in an order in which each comes after those that lead to it, or a ring whose first node is also its last.

@@ -48,11 +48,11 @@ pub use toml;
 pub use builder::ChainBuilder;
 pub use burst::Burst;
 pub use chain::Chain;
-pub use columns::ColumnRule;
+pub use columns::{ColumnRule, FlowColumnRule};
 pub use config::Setting;
 pub use counters::{Counter, Counters};
 pub use error::{ComponentError, ConfigError};
-pub use notices::Notices;
+pub use notices::{FileEnd, Notices};
 pub use option_error::OptionError;
 pub use options::{
     ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, Rate, TimeSpan, UnitError, ValueType,

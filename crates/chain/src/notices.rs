@@ -1,14 +1,28 @@
-//! Lines that a component has for whoever runs the chain: where it listens, what the system refused it.
+//! What a component has for whoever runs the chain: lines such as where it listens and what the system refused it, and
+//! which files it has read.
 //!
 //! Libraries do not print. The binary takes these lines and prints them, so that a script can wait for one of them
 //! whatever is logged; without a taker they are logged.
 
 use std::fmt;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Takes lines for whoever runs the chain. Clones share the taker.
+/// Takes lines for whoever runs the chain, and the files that sources have read. Clones share both.
 #[derive(Clone, Default)]
-pub struct Notices(Option<Arc<Taker>>);
+pub struct Notices {
+    taker: Option<Arc<Taker>>,
+    files: Arc<Mutex<Vec<(PathBuf, FileEnd)>>>,
+}
+
+/// How the reading of a file ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileEnd {
+    /// All of it was read.
+    Whole,
+    /// It was read up to damage, and what is before the damage was handed on.
+    Damaged,
+}
 
 /// What takes lines.
 type Taker = dyn Fn(&str) + Send + Sync;
@@ -16,21 +30,32 @@ type Taker = dyn Fn(&str) + Send + Sync;
 impl Notices {
     /// Notices that go to a function instead of the log.
     pub fn to(taker: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(taker)))
+        Self { taker: Some(Arc::new(taker)), ..Self::default() }
     }
 
     /// Hands a line on; it may have a remedy on a `hint:` line of its own.
     pub fn send(&self, line: &str) {
-        if let Some(taker) = &self.0 {
+        if let Some(taker) = &self.taker {
             taker(line);
         } else {
             tracing::info!("{line}");
         }
     }
+
+    /// Notes that a source has handed on what is in a file. Files that could not be opened, and those that it was reading
+    /// when it was stopped, are not noted.
+    pub fn file_ended(&self, path: &Path, end: FileEnd) {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), end));
+    }
+
+    /// The files that sources have read so far. What was read of them is stored once the chain has ended without an error.
+    pub fn files_ended(&self) -> Vec<(PathBuf, FileEnd)> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl fmt::Debug for Notices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Notices").field(&self.0.is_some()).finish()
+        f.debug_tuple("Notices").field(&self.taker.is_some()).finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::columns::ColumnRule;
+use crate::columns::{ColumnRule, FlowColumnRule};
 use crate::options::{self, Given, OptionSpec, Options};
 use crate::{ComponentError, Counters, Notices, OptionError, ReloadSignal, Sink, Source, StopSignal, Transform};
 
@@ -78,6 +78,10 @@ pub trait AnyKind: Sync {
     fn columns(&self, _given: &Given) -> ColumnRule {
         ColumnRule::Kept
     }
+    /// Which columns of flows a component with these options needs and hands on.
+    fn flow_columns(&self, _given: &Given) -> FlowColumnRule {
+        FlowColumnRule::Unknown
+    }
 }
 
 impl<O: Options> AnyKind for ComponentKind<O> {
@@ -106,12 +110,14 @@ impl<O: Options> AnyKind for ComponentKind<O> {
     }
 }
 
-/// A kind whose components do more to columns than keeping them.
+/// A kind whose components do more to columns than keeping them, or need some.
 pub struct KindWithColumns<O: 'static> {
     /// The kind.
     pub kind: ComponentKind<O>,
-    /// What a component with these options does.
+    /// What a component with these options does to columns that flows do not have.
     pub columns: fn(&O) -> ColumnRule,
+    /// Which columns of flows it needs and hands on.
+    pub flow_columns: fn(&O) -> FlowColumnRule,
 }
 
 impl<O: Options> AnyKind for KindWithColumns<O> {
@@ -142,6 +148,10 @@ impl<O: Options> AnyKind for KindWithColumns<O> {
     fn columns(&self, given: &Given) -> ColumnRule {
         // options that cannot be read are an error of `configure`
         options::read(given).map_or(ColumnRule::Kept, |options| (self.columns)(&options))
+    }
+
+    fn flow_columns(&self, given: &Given) -> FlowColumnRule {
+        options::read(given).map_or(FlowColumnRule::Unknown, |options| (self.flow_columns)(&options))
     }
 }
 

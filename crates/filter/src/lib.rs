@@ -15,6 +15,7 @@ pub mod primitive;
 
 pub mod address_set;
 pub mod number_set;
+pub mod times;
 
 mod display;
 mod element_name;
@@ -23,6 +24,7 @@ mod include;
 mod lex;
 mod mask;
 mod names;
+mod other_names;
 mod parse;
 mod reader;
 mod reference;
@@ -33,6 +35,7 @@ pub use address_set::{AddressFileError, AddressSet, Prefix};
 pub use error::ParseError;
 pub use mask::FileRecords;
 pub use number_set::NumberSet;
+pub use other_names::{meant, other_name};
 pub use parse::{parse, parse_in_zone};
 pub use predicate::{Comparison, ElementNumber, Operand, Predicate, Test, USER_NAME_ELEMENTS};
 pub use reader::{Reader, Resolve, resolve_by_system};

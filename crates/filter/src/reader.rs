@@ -7,6 +7,7 @@ use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+use jiff::Zoned;
 use jiff::tz::TimeZone;
 
 use crate::{Operand, Predicate, Test};
@@ -27,11 +28,12 @@ pub struct Reader {
     pub(crate) folder: Option<PathBuf>,
     pub(crate) resolve: Option<Resolve>,
     pub(crate) knows_files: bool,
+    pub(crate) now: Option<Zoned>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { zone: TimeZone::UTC, folder: None, resolve: None, knows_files: false }
+        Self { zone: TimeZone::UTC, folder: None, resolve: None, knows_files: false, now: None }
     }
 }
 
@@ -41,16 +43,25 @@ impl Reader {
         Self::default()
     }
 
-    /// A reader of what a person typed in a terminal: files of the working folder and host names may be named, and times
-    /// without a zone are local.
+    /// A reader of what a person typed in a terminal: files of the working folder and host names may be named, times
+    /// without a zone are local, and others are relative to now.
     pub fn for_command_line() -> Self {
-        Self::new().in_zone(TimeZone::system()).with_files(".").with_host_names(resolve_by_system)
+        let reader = Self::new().in_zone(TimeZone::system()).with_now(Zoned::now());
+        reader.with_files(".").with_host_names(resolve_by_system)
     }
 
     /// Times without a zone are civil times of this one. nfdump reads them in the system's zone.
     #[must_use]
     pub fn in_zone(mut self, zone: TimeZone) -> Self {
         self.zone = zone;
+        self
+    }
+
+    /// Times may be relative to this moment, as [`times::moment`](crate::times::moment) reads them: `-1h`,
+    /// `yesterday 14:00`. Without it they are errors: a filter that is kept would mean another time whenever it is read.
+    #[must_use]
+    pub fn with_now(mut self, now: Zoned) -> Self {
+        self.now = Some(now);
         self
     }
 

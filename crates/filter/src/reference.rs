@@ -28,7 +28,8 @@ src net 192.0.2.0/24 and (dst port in [80, 443] or proto icmp) and not bytes < 1
   prefix in each line, behind `#` comments; a million are no burden. `@include FILE` takes in the words of a file wherever
   it stands, as part of a list too; files may include files up to 10 deep.
 * A **time** is `YYYY-MM-DDTHH:MM:SS.mmm`, cut off anywhere after the year; the rest is then the first of its kind, so
-  that `first seen > 2024` means after midnight of 1 January. `Z` or an offset such as `+02:00` may follow a time of
+  that `first seen > 2024` means after midnight of 1 January. On the command line a time may be relative to now, as for
+  `--from`: `first seen > -1h`, `first seen < yesterday 14:00`. `Z` or an offset such as `+02:00` may follow a time of
   day. Without one, the zone is UTC unless the program is told another.
 * A **text** is a word, or anything in quotes. The case of its letters does not matter, unless `exactly` is before it.
   `like` takes a pattern, in quotes when it has a `%`: `%` stands for any characters, `_` for one. `sni like '%'` takes the

@@ -196,8 +196,8 @@ pub(crate) struct ReportArguments {
     /// Check the filter and do nothing else
     #[arg(short = 'Z')]
     pub(crate) check: bool,
-    /// Print the version
-    #[arg(short = 'V')]
+    /// Print the release of nfdump that is followed, as nfdump does
+    #[arg(short = 'V', long = "version")]
     pub(crate) version: bool,
 }
 

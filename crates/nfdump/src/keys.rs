@@ -74,7 +74,7 @@ pub(crate) fn keys(text: &str) -> anyhow::Result<(Vec<AggregateKey>, String)> {
 pub(crate) fn columns_of(key: AggregateKey) -> Vec<Column> {
     match key {
         AggregateKey::Network { column, mask } => vec![column, mask],
-        AggregateKey::Column(column) | AggregateKey::Prefix { column, .. } => vec![column],
+        key => vec![key.column()],
     }
 }
 
@@ -93,7 +93,8 @@ fn tag(name: &str, key: AggregateKey) -> Option<&'static str> {
     let column = match key {
         AggregateKey::Network { column: C::SrcAddr, .. } => return Some("%sn"),
         AggregateKey::Network { .. } => return Some("%dn"),
-        AggregateKey::Column(column) | AggregateKey::Prefix { column, .. } => column,
+        // an element without a column has no tag
+        key => key.column(),
     };
     Some(match (name, column) {
         ("srctos", _) => "%stos",

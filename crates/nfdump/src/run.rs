@@ -45,12 +45,9 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn run_into(arguments: &Arguments, output: &mut dyn Write) -> anyhow::Result<()> {
     if arguments.report.version {
-        let version = format!(
-            "weir nfdump: Version: {}, as nfdump {}\n",
-            env!("CARGO_PKG_VERSION"),
-            arguments.output.release.number()
-        );
-        return Ok(output.write_all(version.as_bytes())?);
+        // nfdump begins with the name that it was called by; scripts read the release behind it
+        let version = arguments.output.release.version();
+        return Ok(writeln!(output, "weir {} nfdump: {version}", env!("CARGO_PKG_VERSION"))?);
     }
     refuse_not_offered(arguments)?;
     if let Some(path) = &arguments.report.verify {

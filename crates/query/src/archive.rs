@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use weir_archive::{ArchiveHandle, HandleOptions, Snapshot};
+use weir_archive::{ArchiveHandle, FrameDigest, HandleOptions, Snapshot, TailFrame};
 use weir_filter::Predicate;
-use weir_flow::{Column, Completeness, FlowBatch};
+use weir_flow::{Column, Completeness, FlowBatch, Table};
 
 use crate::decode::PageDecoder;
 use crate::flows::FlowSources;
@@ -73,6 +73,19 @@ impl Archive {
     pub fn completeness(&self, window: &TimeWindow) -> Result<Completeness, QueryError> {
         let (start_ms, end_ms) = window.range_ms();
         Ok(self.snapshot.completeness(start_ms, end_ms)?)
+    }
+
+    /// The first and the last millisecond of the flows, as far as is known before anything is read: `None` when there are no
+    /// flows, or none has a time.
+    pub fn time_range_ms(&self) -> Option<(i64, i64)> {
+        let segments = self.snapshot.segments(Table::Flows).iter().filter_map(|segment| segment.time_range_ms);
+        let frames = self.snapshot.tail_frames().iter().filter(|frame| frame.flows() > 0);
+        let of_digest = |digest: &FrameDigest| {
+            let ((first_ms, _), (_, last_ms)) = (digest.times(Column::Start)?, digest.times(Column::End)?);
+            (first_ms <= last_ms).then_some((first_ms, last_ms))
+        };
+        let ranges = segments.chain(frames.filter_map(TailFrame::digest).filter_map(of_digest));
+        ranges.reduce(|(first, last), (other_first, other_last)| (first.min(other_first), last.max(other_last)))
     }
 
     /// Answers with record batches.

@@ -2,20 +2,20 @@
 
 use std::sync::LazyLock;
 
-use weir_flow::{Column, ColumnType};
+use weir_flow::{Column, ColumnType, NamedElement};
 
 /// Why a name is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// A name that is not in the table.
-    #[error("'{}' is no key of {question}\nhint: the keys are {known}", name.escape_debug())]
+    #[error("'{}' is no key of {question}\nhint: {hint}", name.escape_debug())]
     Unknown {
         /// The name.
         name: String,
         /// What the key was for.
         question: &'static str,
-        /// The names that are known.
-        known: String,
+        /// The name that was probably meant, or all that are known.
+        hint: String,
     },
     /// A length that an address has not, or none where one is needed.
     #[error("'{}' needs a length from 0 to {bits_max}, as in '{example}'", name.escape_debug())]
@@ -108,9 +108,8 @@ impl StatisticKey {
     pub fn parse(name: &str) -> Result<Self, KeyError> {
         let mut keys = STATISTIC_KEYS.iter().chain(COLUMN_KEYS.iter());
         keys.find(|(known, _)| *known == name).map(Self).ok_or_else(|| {
-            let known = STATISTIC_KEYS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");
-            let known = format!("{known}, or the name of a column");
-            KeyError::Unknown { name: name.to_owned(), question: "a statistic", known }
+            let hint = key_hint(name, STATISTIC_KEYS.iter().map(|(known, _)| *known));
+            KeyError::Unknown { name: name.to_owned(), question: "a statistic", hint }
         })
     }
 
@@ -159,7 +158,17 @@ pub enum AggregateKey {
         /// The column of the length.
         mask: Column,
     },
+    /// The value of an Information Element that has no column, as text. Only the SQL engine answers that.
+    Element {
+        /// Its Private Enterprise Number; 0 for those of IANA.
+        enterprise: u32,
+        /// Its number.
+        id: u16,
+    },
 }
+
+/// What the name of an element follows.
+pub(crate) const ELEMENT: &str = "element ";
 
 static AGGREGATE_COLUMNS: &[(&str, Column)] = {
     use Column as C;
@@ -220,18 +229,27 @@ impl AggregateKey {
     pub fn column(self) -> Column {
         match self {
             Self::Column(column) | Self::Prefix { column, .. } | Self::Network { column, .. } => column,
+            Self::Element { .. } => Column::Elements,
         }
     }
 
     /// nfdump's name of every key.
-    pub fn names() -> impl Iterator<Item = &'static str> {
+    pub fn names() -> impl Iterator<Item = &'static str> + Clone {
         let columns = AGGREGATE_COLUMNS.iter().map(|(known, _)| *known);
         columns.chain(["srcip4/N", "srcip6/N", "dstip4/N", "dstip6/N", "srcnet", "dstnet"])
     }
 
     /// Reads one entry of nfdump's `-A` list: a name, or `srcip4/N`, `srcip6/N`, `dstip4/N`, `dstip6/N`, `srcnet`,
-    /// `dstnet`, or the name of a column.
+    /// `dstnet`, or the name of a column; or `element NAME`, as in filters, with the registered name of an Information
+    /// Element or its `enterprise/number`. An element that fills a column is that column.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
+        if let Some(name) = text.strip_prefix(ELEMENT) {
+            return Self::of_element(name.trim()).ok_or_else(|| KeyError::Unknown {
+                name: text.to_owned(),
+                question: "an aggregation",
+                hint: "write element tlsCipherSuite, with the registered name, or element 39499/336".to_owned(),
+            });
+        }
         let (name, length) = text.split_once('/').map_or((text, None), |(name, length)| (name, Some(length)));
         if let Some((column, v6)) = prefix_column(name) {
             let bits_max = if v6 { 128 } else { 32 };
@@ -248,10 +266,29 @@ impl AggregateKey {
         let found = AGGREGATE_COLUMNS.iter().find(|(known, _)| *known == text).map(|(_, column)| *column);
         let found =
             found.or_else(|| Column::by_name(text).filter(|column| column.column_type() != ColumnType::Elements));
-        found.map(Self::Column).ok_or_else(|| {
-            let known = format!("{}, or the name of a column", Self::names().collect::<Vec<_>>().join(", "));
-            KeyError::Unknown { name: text.to_owned(), question: "an aggregation", known }
+        found.map(Self::Column).ok_or_else(|| KeyError::Unknown {
+            name: text.to_owned(),
+            question: "an aggregation",
+            hint: key_hint(text, Self::names()),
         })
+    }
+}
+
+impl AggregateKey {
+    fn of_element(name: &str) -> Option<Self> {
+        let element = NamedElement::parse(name)?;
+        let column = element.numbers.iter().find_map(|(enterprise, id)| Column::of_element(*enterprise, *id));
+        let (enterprise, id) = *element.numbers.first()?;
+        Some(column.map_or(Self::Element { enterprise, id }, |(column, _)| Self::Column(column)))
+    }
+}
+
+/// What to write instead of a name that is no key.
+fn key_hint(name: &str, keys: impl Iterator<Item = &'static str> + Clone) -> String {
+    let columns = COLUMN_KEYS.iter().map(|(column, _)| *column);
+    match weir_filter::meant(name, keys.clone().chain(columns)) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None => format!("the keys are {}, or the name of a column", keys.collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -30,7 +30,6 @@ pub mod scan;
 mod several;
 mod stream;
 mod summary;
-pub mod times;
 
 pub use admission::{Admission, Admitted};
 pub use archive::{Answer, Archive, Estimate, ask_batches};
@@ -46,3 +45,4 @@ pub use progress::{Progress, ProgressCounts};
 pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};
 pub use stream::{BatchSink, Rescale, ask_stream};
 pub use summary::{ERROR_COLUMNS, Totals};
+pub use weir_filter::times;

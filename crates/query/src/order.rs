@@ -42,6 +42,9 @@ pub struct Sorting {
 }
 
 impl Order {
+    /// nfdump's names of all orders.
+    pub const NAMES: [&str; 9] = ["flows", "packets", "bytes", "pps", "bps", "bpp", "tstart", "tend", "duration"];
+
     /// The order of nfdump's name for it: `flows`, `packets`, `bytes`, `pps`, `bps`, `bpp`, `tstart`, `tend`,
     /// `duration`. The names for one direction (`ibyte`, `ibps`, …) mean the plain counters, which are those.
     pub fn by_name(name: &str) -> Option<Self> {

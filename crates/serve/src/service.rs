@@ -11,7 +11,7 @@ use weir_archive::Snapshot;
 use weir_flight::FlightOptions;
 use weir_flow::Column;
 use weir_postgres::PostgresOptions;
-use weir_query::{AggregateKey, FlowQuery, Select, TimeWindow};
+use weir_query::{FlowQuery, Select, TimeWindow};
 use weir_secure::TlsServer;
 use weir_sql::{EnrichmentFiles, FlowAnswer, FlowAnswers};
 
@@ -252,15 +252,10 @@ impl Question<'_> {
 
     /// Refuses columns that who asks does not see. The scan hides them in any case: this says so.
     pub(crate) fn check(&self, query: &FlowQuery) -> Answered<()> {
-        let key = |key: &AggregateKey| match key {
-            AggregateKey::Column(column)
-            | AggregateKey::Prefix { column, .. }
-            | AggregateKey::Network { column, .. } => *column,
-        };
         let selected: Vec<Column> = match &query.select {
             Select::List { columns, .. } => columns.clone(),
             Select::Statistic { key, .. } => key.columns().to_vec(),
-            Select::Aggregate { keys, .. } => keys.iter().map(key).collect(),
+            Select::Aggregate { keys, .. } => keys.iter().map(|key| key.column()).collect(),
         };
         selected.into_iter().try_for_each(|column| self.view.check(column))?;
         self.check_filter(query)

@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use weir_print::zone_name;
 use weir_query::times::{self, TimeError};
 
 /// Which time.
@@ -49,6 +50,14 @@ impl TimeArgs {
 /// The local zone, or UTC.
 pub(crate) fn zone(is_utc: bool) -> TimeZone {
     if is_utc { TimeZone::UTC } else { TimeZone::system() }
+}
+
+/// `from 2026-11-21 10:00 to 11:00 Europe/Zurich`.
+pub(crate) fn range_text(from_ms: i64, until_ms: i64, zone: &TimeZone) -> String {
+    let at = |ms: i64| Timestamp::from_millisecond(ms).map(|time| time.to_zoned(zone.clone()));
+    let (Ok(from), Ok(until)) = (at(from_ms), at(until_ms)) else { return "at no known time".to_owned() };
+    let end = if from.date() == until.date() { "%H:%M" } else { "%F %H:%M" };
+    format!("from {} to {} {}", from.strftime("%F %H:%M"), until.strftime(end), zone_name(zone))
 }
 
 /// One moment, in the local zone where it names none.

@@ -18,8 +18,8 @@ use weir_archive::{
     TailDamage, WhenFull, Writer,
 };
 use weir_chain::{
-    Built, Burst, ByteSize, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, KindWithColumns,
-    ONE_INPUT, Opener, OptionError, Role, Sink, StopSignal, TimeSpan, choices, options,
+    Built, Burst, ByteSize, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, FlowColumnRule,
+    KindWithColumns, ONE_INPUT, Opener, OptionError, Role, Sink, StopSignal, TimeSpan, choices, options,
 };
 use weir_flow::{Column, Delivery, FlowBatch};
 
@@ -45,7 +45,8 @@ pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
 };
 
 /// The same, with what it does to columns.
-pub const KIND_WITH_COLUMNS: KindWithColumns<ArchiveSinkOptions> = KindWithColumns { kind: KIND, columns };
+pub const KIND_WITH_COLUMNS: KindWithColumns<ArchiveSinkOptions> =
+    KindWithColumns { kind: KIND, columns, flow_columns: |_| FlowColumnRule::Unknown };
 
 choices! {
     /// What happens on a full disk.

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use weir_archive::{ArchiveHandle, HandleOptions};
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source, choices,
-    options,
+    Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, FlowColumnRule, KindWithColumns, Opener,
+    OptionError, Outlet, Pulled, Role, Source, choices, options,
 };
 use weir_flow::Column;
 
@@ -48,6 +48,10 @@ pub const KIND: ComponentKind<ArchiveReaderOptions> = ComponentKind {
           rows_damaged, the flows in them that were not handed on.",
     configure,
 };
+
+/// The same, with the columns that it reads.
+pub const KIND_WITH_COLUMNS: KindWithColumns<ArchiveReaderOptions> =
+    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Kept, flow_columns };
 
 choices! {
     /// What the flows of a segment are sorted by.
@@ -122,6 +126,12 @@ struct Settings {
     batch_rows: usize,
     rows_max: u64,
     skips_damaged: bool,
+}
+
+/// Those that are named. A name that is no column is an error of `configure`.
+fn flow_columns(options: &ArchiveReaderOptions) -> FlowColumnRule {
+    let Some(names) = &options.columns else { return FlowColumnRule::Unknown };
+    FlowColumnRule::Only(names.iter().filter_map(|name| Column::by_name(name)).map(Column::name).collect())
 }
 
 fn configure(options: ArchiveReaderOptions) -> Result<Opener, OptionError> {

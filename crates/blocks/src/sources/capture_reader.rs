@@ -14,8 +14,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::{CaptureError, Input, MessageFile, export_ms, looks_like_messages};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
-    Pulled, Role, Source, options,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, Notices, Opener, OptionError,
+    Outlet, Pulled, Role, Source, options,
 };
 use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
@@ -127,6 +127,8 @@ struct Reading {
     reception: Reception,
     /// IPFIX files read, which distinguishes their sessions.
     files: u16,
+    /// Whether the file that is read could be opened, and is of a known kind.
+    is_begun: bool,
 }
 
 /// What is counted of files.
@@ -170,6 +172,7 @@ impl Reading {
             notices: context.notices.clone(),
             reception: Reception::new(context),
             files: 0,
+            is_begun: false,
             books: BooksCounters::new(context),
         }
     }
@@ -179,9 +182,17 @@ impl Reading {
             if self.stop.load(Ordering::Acquire) {
                 break;
             }
-            if let Err(error) = self.file(path) {
-                self.counters.failed.add(1);
-                self.notices.send(&format!("error: {}", error.chain()));
+            self.is_begun = false;
+            let end = match self.file(path) {
+                Ok(()) => FileEnd::Whole,
+                Err(error) => {
+                    self.counters.failed.add(1);
+                    self.notices.send(&format!("error: {}", error.chain()));
+                    FileEnd::Damaged
+                }
+            };
+            if self.is_begun && !self.stop.load(Ordering::Acquire) {
+                self.notices.file_ended(path, end);
             }
         }
         self.deliver();
@@ -206,6 +217,7 @@ impl Reading {
     /// Reads a capture.
     fn capture(&mut self, input: Input<'_>) -> Result<(), CaptureError> {
         let mut capture = DatagramReader::open(input)?;
+        self.is_begun = true;
         let before = self.counters.octets.get();
         let read = loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -228,6 +240,7 @@ impl Reading {
 
     /// Reads a file of IPFIX messages.
     fn messages(&mut self, input: impl Read) -> io::Result<()> {
+        self.is_begun = true;
         let session = Session::file(self.files);
         self.files = self.files.wrapping_add(1);
         let mut messages = MessageFile::new(input);

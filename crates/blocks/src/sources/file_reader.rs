@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
-    Pulled, Role, Source, choices, options,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, Notices, Opener, OptionError,
+    Outlet, Pulled, Role, Source, choices, options,
 };
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Column, Delivery, SideTables};
@@ -192,10 +192,19 @@ impl Reading {
             if self.stop.load(Ordering::Acquire) {
                 break;
             }
+            let stored = self.stored.get();
             match self.file(path) {
-                Ok(()) => self.files_read.add(1),
+                Ok(()) => {
+                    self.files_read.add(1);
+                    if !self.stop.load(Ordering::Acquire) {
+                        self.notices.file_ended(path, FileEnd::Whole);
+                    }
+                }
                 Err(error) => {
                     self.failed.add(1);
+                    if self.stored.get() > stored {
+                        self.notices.file_ended(path, FileEnd::Damaged);
+                    }
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
                     self.notices.send(&format!("error: {error}{cause}"));
                 }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::SourceError;
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Pulled, Role,
-    Source,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
+    Pulled, Role, Source,
 };
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Delivery, FlowBatch};
@@ -73,7 +73,18 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
         };
         let watching = routes.map(OpenRoutes::watch).transpose()?.flatten();
         let filtered = filtered_counter(context);
-        Ok(Built::Source(Box::new(MeterSource { workers, metering, telling, filter, filtered, _watching: watching })))
+        let (notices, is_stopped) = (context.notices.clone(), false);
+        Ok(Built::Source(Box::new(MeterSource {
+            workers,
+            metering,
+            telling,
+            filter,
+            filtered,
+            configuration,
+            notices,
+            is_stopped,
+            _watching: watching,
+        })))
     }))
 }
 
@@ -90,6 +101,9 @@ struct MeterSource {
     telling: Telling,
     filter: FlowFilter,
     filtered: Counter,
+    configuration: Configuration,
+    notices: Notices,
+    is_stopped: bool,
     _watching: Option<Watching>,
 }
 
@@ -118,11 +132,18 @@ impl Source for MeterSource {
         }
         match self.metering.take_failure() {
             Some(error) => Err(source_error(error)),
-            None => Ok(pulled),
+            None => {
+                // packets of several files are merged, so of a stopped run it is not known which files were read
+                if matches!(pulled, Pulled::Ended) && !self.is_stopped {
+                    self.configuration.note_files(&self.notices);
+                }
+                Ok(pulled)
+            }
         }
     }
 
     fn stop(&mut self) {
+        self.is_stopped = true;
         self.metering.stop();
     }
 }

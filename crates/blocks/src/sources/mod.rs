@@ -15,7 +15,7 @@ use weir_chain::AnyKind;
 /// Every kind of this folder.
 pub const KINDS: &[&'static dyn AnyKind] = &[
     // keep in the order of the modules
-    &archive_reader::KIND,
+    &archive_reader::KIND_WITH_COLUMNS,
     &capture_reader::KIND,
     &collector::KIND,
     &file_reader::KIND,

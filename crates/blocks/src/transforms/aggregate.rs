@@ -6,10 +6,12 @@
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, State, Transform, options,
+    Built, ColumnRule, ComponentError, ComponentKind, FlowColumnRule, KindWithColumns, ONE_INPUT, Opener, OptionError,
+    Outlet, Role, State, Transform, options,
 };
 use weir_flow::Column;
 
+use super::columns_named;
 use weir_rows::folds::{COLUMNS_MAX, Fold, FoldedColumn, Folds, rows_of};
 use weir_rows::grouping::{Closed, Grouping, KeyNames, WhenFull, hand_on};
 use weir_rows::windows::{WindowOptions, WindowSettings};
@@ -28,6 +30,13 @@ pub const KIND: ComponentKind<AggregateOptions> = ComponentKind {
           `keys` where it differs. Windows are handed on when they close, the oldest first, and groups within a window \
           in the order in which they were first seen.",
     configure,
+};
+
+/// The same, with the columns that it needs.
+pub const KIND_WITH_COLUMNS: KindWithColumns<AggregateOptions> = KindWithColumns {
+    kind: KIND,
+    columns: |_| ColumnRule::Kept,
+    flow_columns: |options| FlowColumnRule::Read(columns_named(&options.keys)),
 };
 
 options! {

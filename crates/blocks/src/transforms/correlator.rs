@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, KindWithColumns, Opener, OptionError,
-    Outlet, Role, State, TimeSpan, Transform, choices, options,
+    Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, FlowColumnRule, KindWithColumns,
+    Opener, OptionError, Outlet, Role, State, TimeSpan, Transform, choices, options,
 };
 
 use output::Output;
@@ -45,8 +45,11 @@ pub const KIND: ComponentKind<CorrelatorOptions> = ComponentKind {
 };
 
 /// The same, with what it does to columns.
-pub const KIND_WITH_COLUMNS: KindWithColumns<CorrelatorOptions> =
-    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Replaced(vec!["start_second", "packets_second"]) };
+pub const KIND_WITH_COLUMNS: KindWithColumns<CorrelatorOptions> = KindWithColumns {
+    kind: KIND,
+    columns: |_| ColumnRule::Replaced(vec!["start_second", "packets_second"]),
+    flow_columns: |_| FlowColumnRule::Unknown,
+};
 
 options! {
     /// Options of `correlator`.

@@ -12,8 +12,8 @@ mod tests;
 
 use arrow::array::{BinaryArray, RecordBatch, UInt64Array};
 use weir_chain::{
-    Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, KindWithColumns, ONE_INPUT, Opener,
-    OptionError, Outlet, Role, State, TimeSpan, Transform, choices, options,
+    Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, FlowColumnRule, KindWithColumns,
+    ONE_INPUT, Opener, OptionError, Outlet, Role, State, TimeSpan, Transform, choices, options,
 };
 use weir_flow::Column;
 
@@ -47,8 +47,11 @@ pub const KIND: ComponentKind<DedupOptions> = ComponentKind {
 };
 
 /// The same, with what it does to columns.
-pub const KIND_WITH_COLUMNS: KindWithColumns<DedupOptions> =
-    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Adds(vec!["path", "observations"]) };
+pub const KIND_WITH_COLUMNS: KindWithColumns<DedupOptions> = KindWithColumns {
+    kind: KIND,
+    columns: |_| ColumnRule::Adds(vec!["path", "observations"]),
+    flow_columns: |_| FlowColumnRule::Unknown,
+};
 
 options! {
     /// Options of `dedup`.

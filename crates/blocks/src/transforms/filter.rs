@@ -10,7 +10,8 @@ use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use weir_chain::{
-    Built, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, Transform, options,
+    Built, ColumnRule, ComponentError, ComponentKind, FlowColumnRule, KindWithColumns, ONE_INPUT, Opener, OptionError,
+    Outlet, Role, Transform, options,
 };
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
@@ -28,6 +29,10 @@ pub const KIND: ComponentKind<FilterOptions> = ComponentKind {
     configure,
 };
 
+/// The same, with the columns that it needs.
+pub const KIND_WITH_COLUMNS: KindWithColumns<FilterOptions> =
+    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Kept, flow_columns };
+
 options! {
     /// Options of `filter`.
     pub struct FilterOptions {
@@ -35,6 +40,12 @@ options! {
         /// without a zone are UTC.
         filter: String,
     }
+}
+
+/// Those that the filter reads. A filter that means nothing is an error of `configure`.
+fn flow_columns(options: &FilterOptions) -> FlowColumnRule {
+    let columns = weir_filter::parse(&options.filter).map(|predicate| predicate.columns()).unwrap_or_default();
+    FlowColumnRule::Kept(columns.into_iter().map(Column::name).collect())
 }
 
 fn configure(options: FilterOptions) -> Result<Opener, OptionError> {

@@ -16,22 +16,29 @@ pub mod template;
 pub mod topn;
 
 use weir_chain::AnyKind;
+use weir_flow::Column;
 
 /// Every kind of this folder.
 pub const KINDS: &[&dyn AnyKind] = &[
     // keep in the order of the modules
-    &aggregate::KIND,
+    &aggregate::KIND_WITH_COLUMNS,
     &anonymise::KIND,
     &correlator::KIND_WITH_COLUMNS,
     &dedup::KIND_WITH_COLUMNS,
     &enrich::KIND,
-    &filter::KIND,
+    &filter::KIND_WITH_COLUMNS,
     &joiner::KIND,
     &sample::KIND,
-    &sorter::KIND,
+    &sorter::KIND_WITH_COLUMNS,
     &statistic::KIND_WITH_COLUMNS,
     &stitch::KIND,
     &tee::KIND,
     &template::KIND,
-    &topn::KIND,
+    &topn::KIND_WITH_COLUMNS,
 ];
+
+/// The columns of flows among keys such as `src_addr/24/48`; keys of other rows are left out.
+fn columns_named<'a>(keys: impl IntoIterator<Item = &'a String>) -> Vec<&'static str> {
+    let column = |key: &String| Column::by_name(key.split('/').next().unwrap_or_default());
+    keys.into_iter().filter_map(column).map(Column::name).collect()
+}

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use arrow::array::{Array, AsArray, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::TimestampMillisecondType;
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role,
-    State, TimeSpan, Transform, choices, options,
+    Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, FlowColumnRule, KindWithColumns,
+    ONE_INPUT, Opener, OptionError, Outlet, Role, State, TimeSpan, Transform, choices, options,
 };
 use weir_flow::Column;
 
@@ -36,6 +36,13 @@ pub const KIND: ComponentKind<SorterOptions> = ComponentKind {
           counted in `rows_without_time`, too. All other rows are handed on sorted, some time after the edge has passed \
           them (a 32nd of the window later, or sooner).",
     configure,
+};
+
+/// The same, with the columns that it needs.
+pub const KIND_WITH_COLUMNS: KindWithColumns<SorterOptions> = KindWithColumns {
+    kind: KIND,
+    columns: |_| ColumnRule::Kept,
+    flow_columns: |options| FlowColumnRule::Kept(vec![options.time.column().name()]),
 };
 
 options! {

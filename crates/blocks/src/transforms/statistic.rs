@@ -13,13 +13,14 @@ mod quantiles;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ColumnRule, ComponentError, ComponentKind, KindWithColumns, ONE_INPUT, Opener, OptionError, Outlet, Role,
-    State, Transform, choices, options,
+    Built, ColumnRule, ComponentError, ComponentKind, FlowColumnRule, KindWithColumns, ONE_INPUT, Opener, OptionError,
+    Outlet, Role, State, Transform, choices, options,
 };
 
 use self::cells::{INTERVAL_START, Measured, Wanted, rows_of};
 use self::histogram::Buckets;
 use self::quantiles::Quantile;
+use super::columns_named;
 use weir_rows::grouping::{Closed, Grouping, KeyNames, WhenFull, hand_on};
 use weir_rows::windows::{WindowOptions, WindowSettings};
 
@@ -46,7 +47,7 @@ pub const KIND: ComponentKind<StatisticOptions> = ComponentKind {
 
 /// The same, with what it does to columns.
 pub const KIND_WITH_COLUMNS: KindWithColumns<StatisticOptions> =
-    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Replaced(vec!["measure", "count"]) };
+    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Replaced(vec!["measure", "count"]), flow_columns };
 
 options! {
     /// Options of `statistic`.
@@ -85,6 +86,10 @@ choices! {
         /// Buckets of 0, 1, 2 to 3, 4 to 7 and so on.
         Log2 = "log2",
     }
+}
+
+fn flow_columns(options: &StatisticOptions) -> FlowColumnRule {
+    FlowColumnRule::Read(columns_named(options.keys.iter().chain(&options.of)))
 }
 
 fn configure(options: StatisticOptions) -> Result<Opener, OptionError> {

@@ -8,11 +8,12 @@ use std::cmp::Reverse;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, State, Transform, choices,
-    options,
+    Built, ColumnRule, ComponentError, ComponentKind, FlowColumnRule, KindWithColumns, ONE_INPUT, Opener, OptionError,
+    Outlet, Role, State, Transform, choices, options,
 };
 use weir_flow::Column;
 
+use super::columns_named;
 use weir_rows::folds::{Fold, FoldedColumn, Folds, rows_of};
 use weir_rows::grouping::{Closed, Grouping, KeyNames, WhenFull, by_key, hand_on};
 use weir_rows::windows::{WindowOptions, WindowSettings};
@@ -31,6 +32,13 @@ pub const KIND: ComponentKind<TopNOptions> = ComponentKind {
           exact unless `rows_shed` shows that there were too many groups. A sum that does not fit into its column \
           becomes the largest number that does, and is counted in `values_saturated`.",
     configure,
+};
+
+/// The same, with the columns that it needs.
+pub const KIND_WITH_COLUMNS: KindWithColumns<TopNOptions> = KindWithColumns {
+    kind: KIND,
+    columns: |_| ColumnRule::Kept,
+    flow_columns: |options| FlowColumnRule::Read(columns_named(&options.keys)),
 };
 
 options! {

@@ -7,6 +7,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::mem;
 
+use super::FailedFiles;
 use super::error::{CaptureDamage, CaptureError};
 use super::input::Input;
 use super::interfaces::Interfaces;
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) interfaces: Interfaces,
     /// Which packets are delivered, `None` for all.
     pub(super) filter: Option<Filter>,
+    pub(super) failed: FailedFiles,
 }
 
 /// An open capture file.

@@ -23,6 +23,7 @@ pub struct Input<'a> {
     reader: Box<dyn Read + Send + 'a>,
     /// Whether it is a file on disk: reading does not wait for a writer, and it may be opened again.
     is_regular: bool,
+    is_compressed: bool,
 }
 
 impl Input<'static> {
@@ -43,7 +44,7 @@ impl Input<'static> {
 impl<'a> Input<'a> {
     /// Begins to read; waits for the first octets.
     pub fn new(reader: impl Read + Send + 'a) -> Result<Self, CaptureError> {
-        let mut input = Self { start: Vec::new(), reader: Box::new(reader), is_regular: false };
+        let mut input = Self { start: Vec::new(), reader: Box::new(reader), is_regular: false, is_compressed: false };
         input.read_start(MAGIC_OCTETS)?;
         let is_gzip = input.start.starts_with(&GZIP);
         if !is_gzip && input.start != ZSTD {
@@ -56,7 +57,7 @@ impl<'a> Input<'a> {
             let decoder = zstd::stream::read::Decoder::with_buffer(whole);
             Box::new(decoder.map_err(|error| CaptureError::Read { offset: 0, error })?)
         };
-        Ok(Self { start: Vec::new(), reader, is_regular: false })
+        Ok(Self { start: Vec::new(), reader, is_regular: false, is_compressed: true })
     }
 
     /// The first octets of the content, at most as many as a header of pcap has; they are read again. Fewer where the
@@ -64,6 +65,11 @@ impl<'a> Input<'a> {
     pub fn first_octets(&mut self) -> Result<&[u8], CaptureError> {
         self.read_start(HEADER_OCTETS)?;
         Ok(&self.start)
+    }
+
+    /// Whether it is decompressed while it is read.
+    pub fn is_compressed(&self) -> bool {
+        self.is_compressed
     }
 
     /// Whether it can be closed and opened again.
@@ -111,6 +117,7 @@ mod tests {
         let zstd = zstd::encode_all(content.as_slice(), 1).expect("compressed");
         for octets in [&content, &gzip, &zstd] {
             let mut input = Input::new(octets.as_slice()).expect("an input");
+            assert_eq!(input.is_compressed(), octets != &content);
             assert_eq!(input.first_octets().expect("octets"), &content[..HEADER_OCTETS]);
             let mut read = Vec::new();
             input.read_to_end(&mut read).expect("octets");

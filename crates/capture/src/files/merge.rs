@@ -9,11 +9,9 @@ use std::collections::BinaryHeap;
 use std::mem;
 use std::path::PathBuf;
 
-use super::fail;
 use super::file::{BLOCK_OCTETS, CaptureFile, Shared};
 use super::input::Input;
 use crate::WarningHandler;
-use crate::filter::Filter;
 use crate::source::{FillOutcome, Interface, PacketBlock, PacketSource, SourceCounts, SourceError};
 
 /// Most capture files that are open at once. Each has a block, so this also limits memory, to about 160 MiB.
@@ -56,14 +54,14 @@ struct Open {
 
 impl Merged {
     /// Looks into every file for when it begins.
-    pub(super) fn open(paths: &[PathBuf], filter: Option<Filter>, warn: WarningHandler) -> Self {
+    pub(super) fn open(paths: &[PathBuf], shared: Shared, warn: WarningHandler) -> Self {
         let mut merged = Self {
             paths: paths.to_vec(),
             waiting: Vec::new(),
             open: paths.iter().map(|_| None).collect(),
             turns: BinaryHeap::new(),
             files_open_max: FILES_OPEN_MAX,
-            shared: Shared { filter, ..Shared::default() },
+            shared,
             warn,
         };
         merged.waiting = (0..paths.len()).filter_map(|file| merged.probe(file)).collect();
@@ -91,7 +89,7 @@ impl Merged {
         let (mut capture, result) = opened?;
         let Some(first) = block.packets().first() else {
             if let Err(error) = result {
-                fail(&self.paths[file], &error, &mut self.shared.counts, &self.warn);
+                self.shared.fail(&self.paths[file], &error, true, &self.warn);
             }
             return None;
         };
@@ -102,7 +100,7 @@ impl Merged {
             return Some(Waiting { turn, open: None });
         }
         if let Err(error) = result {
-            fail(&self.paths[file], &error, &mut self.shared.counts, &self.warn);
+            self.shared.fail(&self.paths[file], &error, true, &self.warn);
         }
         capture.set_block_octets(BLOCK_OCTETS);
         Some(Waiting { turn, open: Some(Box::new(Open { capture, block, next: 0 })) })
@@ -113,7 +111,7 @@ impl Merged {
         match Input::open(path).and_then(|input| CaptureFile::open(input, block_octets, &mut self.shared)) {
             Ok(capture) => Some(capture),
             Err(error) => {
-                fail(path, &error, &mut self.shared.counts, &self.warn);
+                self.shared.fail(path, &error, false, &self.warn);
                 None
             }
         }
@@ -144,7 +142,7 @@ impl Merged {
             return;
         }
         if let Err(error) = open.capture.fill(&mut open.block, &mut self.shared) {
-            fail(&self.paths[file], &error, &mut self.shared.counts, &self.warn);
+            self.shared.fail(&self.paths[file], &error, true, &self.warn);
         }
         self.put(file, open);
     }

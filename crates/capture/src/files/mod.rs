@@ -25,7 +25,7 @@ mod tests;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::error::{CaptureDamage, CaptureError};
 use self::file::{BLOCK_OCTETS, CaptureFile, Shared};
@@ -45,6 +45,31 @@ pub struct FileOptions {
     pub paths: Vec<PathBuf>,
     /// Which packets to deliver, in libpcap's language; `None` for all. The others are counted in `frames_filtered`.
     pub filter: Option<String>,
+    /// Where the files are noted that could not be read, or not to their end.
+    pub failed: FailedFiles,
+}
+
+/// Files that could not be read. Clones share the list.
+#[derive(Debug, Clone, Default)]
+pub struct FailedFiles(Arc<Mutex<Vec<(PathBuf, bool)>>>);
+
+impl FailedFiles {
+    /// Whether a file failed: `Some(true)` when packets before its damage may have been delivered, `Some(false)` when it
+    /// could not be opened, `None` when nothing was wrong with it so far.
+    pub fn failure_of(&self, path: &Path) -> Option<bool> {
+        let failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.iter().find(|(failed, _)| failed == path).map(|(_, is_open)| *is_open)
+    }
+
+    fn add(&self, path: &Path, is_open: bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), is_open));
+    }
+}
+
+impl FileOptions {
+    fn shared(&self, filter: Option<Filter>) -> Shared {
+        Shared { filter, failed: self.failed.clone(), ..Shared::default() }
+    }
 }
 
 /// A source of the packets of capture files.
@@ -64,8 +89,8 @@ pub fn open_files(options: &FileOptions, warn: &WarningHandler) -> Result<Box<dy
     let filter = options.filter.as_deref().map(Filter::new).transpose()?;
     match options.paths.as_slice() {
         [] => Err(SourceError::Unusable { what: "no capture file is named".to_owned(), hint: None }),
-        [path] => Ok(Box::new(Single::open(path, filter, Arc::clone(warn)))),
-        paths => Ok(Box::new(Merged::open(paths, filter, Arc::clone(warn)))),
+        [path] => Ok(Box::new(Single::open(path, options.shared(filter), Arc::clone(warn)))),
+        paths => Ok(Box::new(Merged::open(paths, options.shared(filter), Arc::clone(warn)))),
     }
 }
 
@@ -79,11 +104,10 @@ struct Single {
 }
 
 impl Single {
-    fn open(path: &Path, filter: Option<Filter>, warn: WarningHandler) -> Self {
-        let mut shared = Shared { filter, ..Shared::default() };
+    fn open(path: &Path, mut shared: Shared, warn: WarningHandler) -> Self {
         let capture = Input::open(path)
             .and_then(|input| CaptureFile::open(input, BLOCK_OCTETS, &mut shared))
-            .inspect_err(|error| fail(path, error, &mut shared.counts, &warn));
+            .inspect_err(|error| shared.fail(path, error, false, &warn));
         Self { path: path.to_owned(), capture: capture.ok(), shared, warn }
     }
 }
@@ -95,7 +119,7 @@ impl PacketSource for Single {
             return Ok(FillOutcome::Ended);
         };
         if let Err(error) = capture.fill(block, &mut self.shared) {
-            fail(&self.path, &error, &mut self.shared.counts, &self.warn);
+            self.shared.fail(&self.path, &error, true, &self.warn);
         }
         Ok(if block.packets().is_empty() { FillOutcome::Ended } else { FillOutcome::Packets })
     }
@@ -109,9 +133,12 @@ impl PacketSource for Single {
     }
 }
 
-/// Counts a file that failed, and reports why.
-fn fail(path: &Path, error: &CaptureError, counts: &mut SourceCounts, warn: &WarningHandler) {
-    counts.files_failed += 1;
-    let name: &dyn Display = if path.as_os_str() == "-" { &"standard input" } else { &path.display() };
-    warn(&format!("{name}: {error}"));
+impl Shared {
+    /// Counts and notes a file that failed, and reports why. `is_open` when it could be opened.
+    fn fail(&mut self, path: &Path, error: &CaptureError, is_open: bool, warn: &WarningHandler) {
+        self.counts.files_failed += 1;
+        self.failed.add(path, is_open);
+        let name: &dyn Display = if path.as_os_str() == "-" { &"standard input" } else { &path.display() };
+        warn(&format!("{name}: {error}"));
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use weir_wire::packet::LinkType;
 
-use super::file::BLOCK_OCTETS;
+use super::file::{BLOCK_OCTETS, Shared};
 use super::merge::Merged;
 use super::{FRAME_OCTETS_MAX, FileOptions, open_files};
 use crate::source::{FillOutcome, PacketBlock, PacketSource, SourceCounts};
@@ -59,7 +59,7 @@ impl Folder {
     }
 
     fn read(&self, paths: &[PathBuf]) -> Read {
-        let options = FileOptions { paths: paths.to_vec(), filter: None };
+        let options = FileOptions { paths: paths.to_vec(), ..FileOptions::default() };
         self.drain(open_files(&options, &self.warn()).unwrap())
     }
 
@@ -515,7 +515,7 @@ fn files_over_the_limit_are_opened_as_others_end() {
         folder.put("c", &small_pcap(&[3, 11])),
         folder.put("d", &small_pcap(&[4, 12])),
     ];
-    let merged = Merged::open(&paths, None, folder.warn()).with_files_open_max(2);
+    let merged = Merged::open(&paths, Shared::default(), folder.warn()).with_files_open_max(2);
     assert_eq!(folder.drain(Box::new(merged)).times(), [1, 2, 5, 3, 10, 4, 11, 12]);
 }
 
@@ -538,7 +538,8 @@ fn pipes_are_read_as_they_are_written() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     writer.write_all(&small_pcap(&[1, 3])).unwrap();
-    let mut source = open_files(&FileOptions { paths: vec![pipe.clone()], filter: None }, &folder.warn()).unwrap();
+    let options = FileOptions { paths: vec![pipe.clone()], ..FileOptions::default() };
+    let mut source = open_files(&options, &folder.warn()).unwrap();
     let mut block = PacketBlock::default();
     for expected in [&[1_i64, 3][..], &[2]] {
         assert_eq!(source.fill(&mut block).unwrap(), FillOutcome::Packets);
@@ -554,7 +555,8 @@ fn pipes_are_read_as_they_are_written() {
         let pipe = pipe.clone();
         move || fs::write(pipe, small_pcap(&[1, 3]))
     });
-    let options = FileOptions { paths: vec![pipe, other], filter: Some("ether[0] != 3".to_owned()) };
+    let filter = Some("ether[0] != 3".to_owned());
+    let options = FileOptions { paths: vec![pipe, other], filter, ..FileOptions::default() };
     let read = folder.drain(open_files(&options, &folder.warn()).unwrap());
     assert_eq!((read.times(), read.counts.frames_filtered), (vec![1, 2, 4], 1));
     writing.join().unwrap().unwrap();

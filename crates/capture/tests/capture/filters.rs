@@ -74,7 +74,8 @@ fn tcpdump(program: &Path, capture: &Path, expression: &str, into: &Path) -> Opt
 }
 
 fn ours(capture: &Path, expression: &str) -> Read {
-    read(&FileOptions { paths: vec![capture.to_owned()], filter: Some(expression.to_owned()) })
+    let filter = Some(expression.to_owned());
+    read(&FileOptions { paths: vec![capture.to_owned()], filter, ..FileOptions::default() })
 }
 
 #[test]

@@ -7,6 +7,7 @@ use weir_flow::Column;
 use super::Parser;
 use crate::error::{ParseError, nearest};
 use crate::lex::Kind;
+use crate::other_names::meant;
 use crate::primitive::{Form, Join, PHRASE_WORDS_MAX, Phrase, find_phrase, phrases};
 use crate::{Comparison, Operand, Predicate, Test};
 
@@ -149,7 +150,7 @@ fn hint_for_first(wrong: &str, first_words: &BTreeSet<&str>) -> Option<String> {
     if crate::names::PROTOCOLS.number(wrong).is_some() {
         return Some(format!("write 'proto {wrong}'"));
     }
-    nearest(wrong, first_words.iter().copied()).map(|meant| format!("did you mean '{meant}'?"))
+    meant(wrong, first_words.iter().copied()).map(|meant| format!("did you mean '{meant}'?"))
 }
 
 /// One test per operand, joined as the phrase says.

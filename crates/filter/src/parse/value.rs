@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
+use jiff::{Timestamp, Zoned};
 
 use super::Parser;
 use super::phrase::{column_of, join};
@@ -15,7 +15,7 @@ use crate::lex::Kind;
 use crate::names::Names;
 use crate::predicate::{Comparison, Predicate, Test};
 use crate::primitive::{Phrase, value_max};
-use crate::{NumberSet, TextCondition, TextSet};
+use crate::{NumberSet, TextCondition, TextSet, times};
 
 /// Letters of TCP control bits, lowest bit first.
 pub(crate) const FLAG_LETTERS: [char; 8] = ['F', 'S', 'R', 'P', 'A', 'U', 'E', 'C'];
@@ -246,15 +246,42 @@ impl Parser<'_> {
             Kind::Quoted => &self.text[span.start + 1..span.end - 1],
             _ => "",
         };
-        let Some(ms) = time_of(text, &self.reader.zone) else {
+        let Some((ms, tokens)) = self.moment(text) else {
             let error = ParseError::new(format!("expected a time, found {}", self.found()), span);
-            return Err(
-                error.with_hint("a time is YYYY-MM-DDTHH:MM:SS.mmm, cut off anywhere after the year".to_owned())
-            );
+            return Err(error.with_hint(self.time_hint(text)));
         };
-        self.advance();
+        for _ in 0..tokens {
+            self.advance();
+        }
         let predicate = join(phrase, |operand| Test::Time { column: column_of(operand), comparison, ms });
         Ok(if negated { Predicate::not(predicate) } else { predicate })
+    }
+
+    /// The moment that a token is, with the next one when that is the time of a day: `yesterday 14:00`. With it comes how
+    /// many tokens these are.
+    fn moment(&self, text: &str) -> Option<(i64, usize)> {
+        let absolute = time_of(text, &self.reader.zone).map(|ms| (ms, 1));
+        let Some(now) = self.reader.now.as_ref().filter(|_| absolute.is_none()) else { return absolute };
+        let now = now.with_time_zone(self.reader.zone.clone());
+        if self.kind() == Kind::Word && self.kind_ahead(1) == Kind::Word {
+            let next = &self.text[self.tokens[self.at + 1].span.clone()];
+            if let Ok(ms) = times::moment(&format!("{text} {next}"), &now) {
+                return Some((ms, 2));
+            }
+        }
+        times::moment(text, &now).ok().map(|ms| (ms, 1))
+    }
+
+    fn time_hint(&self, text: &str) -> String {
+        let absolute = "a time is YYYY-MM-DDTHH:MM:SS.mmm, cut off anywhere after the year";
+        let some_moment = Zoned::new(Timestamp::UNIX_EPOCH, TimeZone::UTC);
+        if self.reader.now.is_some() {
+            format!("{absolute}; or now, today, yesterday 14:00, monday or -1h30m")
+        } else if times::moment(text, &some_moment).is_ok() {
+            format!("{absolute}; times relative to now are known on the command line only")
+        } else {
+            absolute.to_owned()
+        }
     }
 }
 

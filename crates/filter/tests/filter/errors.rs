@@ -19,6 +19,9 @@ fn unknown_words() {
     check("prto tcp", "^^^^ unknown word 'prto'\nhint: did you mean 'proto'?");
     check("packts > 5", "^^^^^^ unknown word 'packts'\nhint: did you mean 'packets'?");
     check("banana", "^^^^^^ unknown word 'banana'");
+    check("src_ip 10.0.0.1", "^^^^^^ unknown word 'src_ip'\nhint: did you mean 'src_addr'?");
+    check("dport 80", "^^^^^ unknown word 'dport'\nhint: did you mean 'dst_port'?");
+    check("octets > 5", "^^^^^^ unknown word 'octets'\nhint: did you mean 'bytes'?");
     check("10.0.0.1", "^^^^^^^^ unknown word '10.0.0.1'\nhint: write 'ip 10.0.0.1'");
     check("10.0.0.0/8", "^^^^^^^^^^ unknown word '10.0.0.0/8'\nhint: write 'net 10.0.0.0/8'");
     check("any and 80", "        ^^ unknown word '80'\nhint: a number needs a primitive before it: 'port 80'");

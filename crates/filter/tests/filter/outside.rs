@@ -155,3 +155,29 @@ fn records_have_a_place_in_their_file() {
     assert_eq!(taken("not ident 'a' and src port 2", 0, "b"), [1]);
     assert!(!parse("port 80 and not any").expect("a filter").reads_file_records());
 }
+
+/// What is expected is counted by hand: Zurich is two hours ahead of UTC.
+#[test]
+fn times_may_be_relative_to_a_moment() {
+    let now: jiff::Zoned = "2026-03-31T10:20:30+02:00[Europe/Zurich]".parse().expect("a time");
+    let reader = Reader::new().in_zone(now.time_zone().clone()).with_now(now);
+    for (text, expected) in [
+        ("first seen > -1h", "first seen > 2026-03-31T07:20:30.000Z"),
+        ("first seen > 3h ago", "first seen > 2026-03-31T05:20:30.000Z"),
+        (
+            "first seen < now and first seen > 2026",
+            "first seen < 2026-03-31T08:20:30.000Z and first seen > 2025-12-31T23:00:00.000Z",
+        ),
+        ("first seen > yesterday 14:00 and proto = 6", "first seen > 2026-03-30T12:00:00.000Z and proto = 6"),
+        ("first seen > 'yesterday 14:00'", "first seen > 2026-03-30T12:00:00.000Z"),
+        ("first seen > today and proto = 6", "first seen > 2026-03-30T22:00:00.000Z and proto = 6"),
+    ] {
+        assert_eq!(reader.parse(text).map(|filter| filter.to_string()).as_deref(), Ok(expected), "{text}");
+    }
+    let text = "first seen > soon";
+    let wrong = reader.parse(text).expect_err("no time").render(text);
+    assert!(wrong.ends_with("or now, today, yesterday 14:00, monday or -1h30m"), "{wrong}");
+    let text = "first seen > -1h";
+    let kept = parse(text).expect_err("a filter that is kept").render(text);
+    assert!(kept.ends_with("times relative to now are known on the command line only"), "{kept}");
+}

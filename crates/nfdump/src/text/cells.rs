@@ -10,7 +10,8 @@ use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, RECORD_HEADER};
 use super::protocols::push_protocol;
 use super::rows::{Addresses, Icmp, Numbers, Span, per_second};
 use super::scale::{push_address, push_address_right, push_duration, push_network, push_number, push_seconds};
-use super::tags::{Field, Port, country_of};
+use super::statistic::push_text;
+use super::tags::{Field, Port, TextField, country_of};
 use weir_print::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
 use weir_print::names::tcp_flags_text;
 
@@ -37,7 +38,8 @@ pub(super) struct Cell<'a> {
     icmp: Option<Icmp<'a>>,
     span: Option<Span<'a>>,
     elements: Option<&'a ArrayRef>,
-    country: Option<&'a StringArray>,
+    /// Countries, or what `Field::Text` has.
+    texts: Option<&'a StringArray>,
 }
 
 /// What is printed for a country that is not known.
@@ -68,7 +70,10 @@ impl<'a> Cell<'a> {
             addresses: column(0).map_or_else(Addresses::absent, |column| Addresses::of(batch, column)),
             icmp: needs_icmp.then(|| Icmp::of(batch)),
             span: needs_span.then(|| Span::of(batch)),
-            country: match field {
+            texts: match field {
+                Field::Text(text) => {
+                    batch.column_by_name(text.column.name()).and_then(|texts| texts.as_string_opt::<i32>())
+                }
                 Field::Country(address) | Field::GeoAddress(address) | Field::GeoAddressPort(address, _) => {
                     country_of(address).and_then(|column| batch.column_by_name(column.name())?.as_string_opt::<i32>())
                 }
@@ -180,10 +185,8 @@ impl<'a> Cell<'a> {
                 let size = self.numbers.get(row).zip(self.other.get(row));
                 push_u64_right(text, size.map_or(0, |(start, end)| (end + 1).saturating_sub(start)), width(7));
             }
-            Field::Family => {
-                let family = self.addresses.get(row).map_or(0, |octets| if octets.len() == 16 { 10 } else { 2 });
-                push_u64(text, family);
-            }
+            Field::Family => push_u64(text, self.addresses.get(row).map_or(0, family)),
+            Field::Text(of) => self.push_text_field(row, of, style, text),
             Field::NewLine => text.push(b'\n'),
             Field::Empty(lines, csv) => text.extend_from_slice(if style.csv { csv } else { lines }.as_bytes()),
             _ => {}
@@ -192,7 +195,19 @@ impl<'a> Cell<'a> {
 
     /// The country, two letters.
     fn country(&self, row: usize) -> &str {
-        self.country.filter(|countries| countries.is_valid(row)).map_or(NO_COUNTRY, |countries| countries.value(row))
+        self.texts.filter(|countries| countries.is_valid(row)).map_or(NO_COUNTRY, |countries| countries.value(row))
+    }
+
+    /// A text that came over the network, or what stands for none.
+    fn push_text_field(&self, row: usize, of: TextField, style: Style, text: &mut Vec<u8>) {
+        match self.texts.filter(|texts| texts.is_valid(row)) {
+            Some(texts) if style.csv => push_text(text, texts, row, true),
+            Some(texts) => {
+                text.extend_from_slice(of.before.as_bytes());
+                push_right(text, of.width, |text| push_text(text, texts, row, false));
+            }
+            None => text.extend_from_slice(if style.csv { of.none_csv } else { of.none }.as_bytes()),
+        }
     }
 
     /// An address with its country.
@@ -331,6 +346,11 @@ fn push_access_list(text: &mut Vec<u8>, octets: Option<Vec<u8>>, is_hex: bool, c
         }
         (false, false) => write!(text, "{:>10} {:>10} {:>10}", parts[0], parts[1], parts[2]),
     };
+}
+
+/// The number that Linux has for the family of an address.
+fn family(octets: &[u8]) -> u64 {
+    if octets.len() == 16 { 10 } else { 2 }
 }
 
 /// An address of IPv4 is the last of the four words.

@@ -25,6 +25,14 @@ impl Release {
         }
     }
 
+    /// What its option -V prints behind its name.
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::V1_7_1 => "Version: NSEL-NEL1.7.1",
+            Self::V1_7_8 => "Version: 1.7.8-release options: LZ4 ZSTD BZIP2",
+        }
+    }
+
     pub(crate) fn is_last(self) -> bool {
         self == Self::V1_7_8
     }

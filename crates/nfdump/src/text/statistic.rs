@@ -353,7 +353,7 @@ impl<'a> Columns<'a> {
 }
 
 /// A text, in quotes where a comma would end it. Texts of flows have no character that a terminal obeys.
-fn push_text(text: &mut Vec<u8>, texts: &StringArray, row: usize, is_csv: bool) {
+pub(super) fn push_text(text: &mut Vec<u8>, texts: &StringArray, row: usize, is_csv: bool) {
     let value = if texts.is_null(row) { "-" } else { texts.value(row) };
     if is_csv && value.contains([',', '"']) {
         text.extend_from_slice(format!("\"{}\"", value.replace('"', "\"\"")).as_bytes());

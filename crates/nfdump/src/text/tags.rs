@@ -106,10 +106,37 @@ pub(super) enum Field {
     BlockSize,
     /// 2 for IPv4, 10 for IPv6, as Linux numbers them.
     Family,
+    /// A text, and what is written when there is none.
+    Text(TextField),
     /// The end of a line.
     NewLine,
     /// What nfdump writes when a record lacks the field: in lines, and in comma-separated values.
     Empty(&'static str, &'static str),
+}
+
+/// How a column of texts is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct TextField {
+    pub(super) column: Column,
+    /// What is before the text in lines.
+    pub(super) before: &'static str,
+    /// Octets that the text has at least in lines.
+    pub(super) width: usize,
+    /// What is written when there is none: in lines, and in comma-separated values.
+    pub(super) none: &'static str,
+    pub(super) none_csv: &'static str,
+}
+
+impl TextField {
+    const fn of(
+        column: Column,
+        before: &'static str,
+        width: usize,
+        none: &'static str,
+        none_csv: &'static str,
+    ) -> Field {
+        Field::Text(Self { column, before, width, none, none_csv })
+    }
 }
 
 /// Which port.
@@ -258,9 +285,9 @@ pub(super) static TAGS: &[Tag] = {
         "opl" "" "" F::Empty("\n", "");
         "nbid" "nbar ID" "nbarID" F::Application(" 0..0");
         "nbnam" "nbar name" "nbarName" F::Empty("<no info>", "no-nbar");
-        "ja3" "                             ja3" "ja3" F::Empty("                                ", "no-ja3");
-        "ja4" "                                 ja4" "ja4" F::Empty("                                    ", "no-ja4");
-        "sni" "sni name" "sniName" F::Empty("      ", "0");
+        "ja3" "                             ja3" "ja3" TextField::of(C::Ja3, "", 32, "                                ", "no-ja3");
+        "ja4" "                                 ja4" "ja4" TextField::of(C::Ja4, "", 36, "                                    ", "no-ja4");
+        "sni" "sni name" "sniName" TextField::of(C::ServerName, "", 6, "      ", "0");
         "tls" "TLS ver" "tlsVersion" F::Empty("      0", "0");
         "odid" "obsDomainID" "obsDomainID" F::Hex(C::ObservationDomain, 9);
         "opid" "  obsPointID" "obsPointID" F::Hex(C::ObservationPoint, 10);
@@ -340,9 +367,9 @@ static CHANGED: &[Tag] = {
         "opl" "Output Payload" "" F::Empty("<no payload>", "");
         "nbid" "nbar ID" "nbarID" F::Application("0..0..0");
         "nbnam" "nbar name" "nbarName" F::Empty("<no nbar>", "no-nbar");
-        "ja3" "                                   ja3" "ja3" F::Empty("                                no ja3", "no-ja3");
-        "ja4" "                                   ja4" "ja4" F::Empty("                                no ja4", "no-ja4");
-        "sni" "sni name" "sniName" F::Empty("   0", "0");
+        "ja3" "                                   ja3" "ja3" TextField::of(C::Ja3, "ja3 : ", 32, "                                no ja3", "no-ja3");
+        "ja4" "                                   ja4" "ja4" TextField::of(C::Ja4, "ja4 : ", 32, "                                no ja4", "no-ja4");
+        "sni" "sni name" "sniName" TextField::of(C::ServerName, "", 6, "   0", "0");
         "tls" "TLS ver" "tlsVersion" F::Empty("   0", "0");
         "odid" "obsDomainID" "obsDomainID" F::Hex(C::ObservationDomain, 2);
         "opid" "  obsPointID" "obsPointID" F::Hex(C::ObservationPoint, 2);
@@ -433,6 +460,7 @@ impl Field {
             }
             Self::BlockSize => vec![C::PortRangeStart, C::PortRangeEnd],
             Self::Family => vec![C::SrcAddr],
+            Self::Text(text) => vec![text.column],
             Self::Count | Self::NewLine | Self::Empty(..) => Vec::new(),
         }
     }

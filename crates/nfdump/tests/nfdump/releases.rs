@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::Value;
+use weir_archive::{ArchiveOptions, Writer};
+use weir_flow::{Column, Delivery, FlowBatchBuilder, SideTables};
 
 use super::{weir_as, weir_nfdump, words};
 
@@ -146,4 +148,52 @@ fn the_release_comes_from_the_environment() {
     let output =
         weir_nfdump().args(["-r", "v1", "-o", "csv"]).current_dir(folder).env("WEIR_NFDUMP_AS", "1.7.8").output();
     assert!(stdout(&output.expect("runs")).starts_with("firstSeen,duration,proto,"));
+}
+
+/// Behind the name stands what nfdump prints, where scripts look for the release: that of Debian 12, and what nfdump 1.7.8
+/// printed when its outputs were captured, without the date.
+#[test]
+fn the_version_is_that_of_the_release() {
+    for (release, expected) in [
+        ("1.7.1", " nfdump: Version: NSEL-NEL1.7.1\n"),
+        ("1.7.8", " nfdump: Version: 1.7.8-release options: LZ4 ZSTD BZIP2\n"),
+    ] {
+        for option in ["-V", "--version"] {
+            let text = stdout(&ask(release, Path::new("."), option));
+            assert!(text.starts_with("weir ") && text.ends_with(expected), "{text}");
+        }
+    }
+}
+
+/// An archive has the names that nfdump computes from payloads; they are written as nfdump's `String_ja4` and
+/// `String_sniName` write them.
+#[test]
+fn names_of_tls_are_printed() {
+    const JA4: &str = "t13d1516h2_8daaf6152771_e5627efa2ab1";
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut builder = FlowBatchBuilder::new(2);
+    builder.begin_rows(2);
+    for (port, name, ja4) in [(443, Some("www.example.com"), Some(JA4)), (80, None, None)] {
+        builder.time(Column::Received).push(Some(1_700_000_001_000));
+        builder.time(Column::Start).push(Some(1_700_000_000_000));
+        builder.u8(Column::Protocol).push(Some(6));
+        builder.u16(Column::DstPort).push(Some(port));
+        builder.text(Column::ServerName).push(name.map(str::as_bytes));
+        builder.text(Column::Ja4).push(ja4.map(str::as_bytes));
+    }
+    let options = ArchiveOptions::default();
+    let (mut writer, _) = Writer::open(&folder.path().join("archive"), options).expect("an archive");
+    let delivery = Delivery { flows: Some(builder.finish()), side_tables: SideTables::default() };
+    writer.append(delivery).expect("appended");
+    writer.close().expect("sealed");
+    for (release, arguments, expected) in [
+        ("1.7.8", "-o 'fmt:%sni|%ja4' 'dst port 443'", format!("www.example.com|ja4 : {JA4}\n")),
+        ("1.7.1", "-o 'fmt:%sni|%ja4' 'dst port 443'", format!("www.example.com|{JA4}\n")),
+        ("1.7.8", "-o 'csv:%sni,%ja4' 'dst port 443'", format!("www.example.com,{JA4}\n")),
+        ("1.7.8", "-o 'fmt:%sni|%ja4' 'dst port 80'", format!("   0|{:>38}\n", "no ja4")),
+        ("1.7.8", "-o 'csv:%sni,%ja4' 'dst port 80'", "0,no-ja4\n".to_owned()),
+    ] {
+        let text = stdout(&ask(release, folder.path(), &format!("-r archive -q {arguments}")));
+        assert_eq!(text, expected, "{release} {arguments}");
+    }
 }

@@ -43,6 +43,7 @@ impl KeyPart {
         match self.from {
             AggregateKey::Column(column) | AggregateKey::Prefix { column, .. } => vec![column],
             AggregateKey::Network { column, mask } => vec![column, mask],
+            AggregateKey::Element { .. } => vec![Column::Elements],
         }
     }
 
@@ -120,6 +121,8 @@ impl KeyPart {
                 let length = |row: usize, _: &[u8]| masks.is_valid(row).then(|| masks.value(row));
                 Some(Arc::new(masked(addresses, length, false)))
             }
+            // no grouping has such a key
+            AggregateKey::Element { .. } => None,
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Grouping {
 }
 
 impl Grouping {
-    /// The grouping that a question asks for; `None` for a list.
+    /// The grouping that a question asks for; `None` for a list, and for one by elements, which the SQL engine answers.
     pub(crate) fn of(select: &Select) -> Option<Self> {
         let counting = |sides: Vec<Vec<KeyPart>>, skip_null, measures| Counting {
             sides: sides.into_iter().map(KeyLayout::new).collect(),
@@ -54,6 +54,9 @@ impl Grouping {
         };
         match select {
             Select::List { .. } => None,
+            Select::Aggregate { keys, .. } if keys.iter().any(|key| matches!(key, AggregateKey::Element { .. })) => {
+                None
+            }
             Select::Statistic { key, per_protocol, sorting, limit } => {
                 let name = key.name();
                 let protocol = (*per_protocol && name != Column::Protocol.name()).then(|| KeyPart {

@@ -118,10 +118,10 @@ pub(crate) fn column(name: &str) -> Answered<Column> {
 
 /// A key to group by: nfdump's name for it, or that of a column.
 pub(crate) fn key(name: &str) -> Answered<AggregateKey> {
-    if let Ok(key) = AggregateKey::parse(name) {
+    let is_value = |column: &Column| column.column_type() != ColumnType::Elements;
+    if let Some(key) = AggregateKey::parse(name).ok().filter(|key| is_value(&key.column())) {
         return Ok(key);
     }
-    let is_value = |column: &Column| column.column_type() != ColumnType::Elements;
     Column::by_name(name).filter(is_value).map(AggregateKey::Column).ok_or_else(|| {
         Problem::request(format!("flows cannot be grouped by '{}'", name.escape_debug()))
             .with_hint("name a column, or srcip, dstip, proto, srcport, dstport, srcip4/24, srcas, router and the like")

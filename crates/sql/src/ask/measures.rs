@@ -5,8 +5,8 @@ use datafusion::functions_aggregate::expr_fn::{bit_or, max, min};
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, cast, ident, lit};
 use datafusion::prelude::DataFrame;
-use weir_flow::Column;
 use weir_flow::schema::arrow_type;
+use weir_flow::{Column, element};
 use weir_query::{AggregateKey, Measure, Order, Sorting, StatisticKey};
 
 use super::flow_count;
@@ -113,6 +113,11 @@ fn key_expr(key: AggregateKey) -> Expr {
         AggregateKey::Network { column, mask } => {
             let length = cast(ident(mask.name()), arrow::datatypes::DataType::Int64);
             call("prefix", vec![ident(column.name()), length]).alias(column.name())
+        }
+        AggregateKey::Element { enterprise, id } => {
+            let number = format!("{enterprise}/{id}");
+            let name = element(enterprise, id).map_or_else(|| number.clone(), |known| known.name.clone());
+            call("element", vec![ident(Column::Elements.name()), lit(number)]).alias(name)
         }
     }
 }

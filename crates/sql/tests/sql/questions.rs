@@ -102,7 +102,9 @@ fn every_key_has_an_answer() {
         for key in StatisticKey::all() {
             statistic(engine, key.nfdump_name(), true, Order::Bytes);
         }
-        for text in ["srcip6/64", "dstip4/16", "srcnet", "dstnet", "router", "insrcmac", "xsrcip"] {
+        for text in
+            ["srcip6/64", "dstip4/16", "srcnet", "dstnet", "router", "insrcmac", "xsrcip", "element tlsCipherSuite"]
+        {
             let keys = vec![AggregateKey::parse(text).expect("a key")];
             let select = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
             asked(engine, Predicate::True, TimeWindow::default(), select);

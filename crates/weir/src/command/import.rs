@@ -18,7 +18,7 @@ use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, SealingOptions};
 use weir_blocks::sources::capture_reader::{self, CaptureReaderOptions};
 use weir_blocks::sources::file_reader::{self, FileFormat, FileReaderOptions};
 use weir_chain::config::ThreadChoice;
-use weir_chain::{Chain, ChainBuilder, Notices, TimeSpan};
+use weir_chain::{Chain, ChainBuilder, FileEnd, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
 use super::read_before::ReadBefore;
@@ -129,6 +129,9 @@ impl InputFormat {
     }
 }
 
+/// Files that were read, and how that ended.
+type FilesRead = Vec<(PathBuf, FileEnd)>;
+
 /// A source of a chain, and the files that it reads.
 struct Part {
     source: &'static str,
@@ -152,13 +155,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if part.files.is_empty() {
             continue;
         }
-        let is_bad = args.import(part)?;
+        let (is_bad, read) = args.import(part)?;
         failed |= is_bad;
+        before.note(read)?;
         if was_stopped() {
             break;
-        }
-        if !is_bad {
-            before.note()?;
         }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -176,9 +177,10 @@ const DAMAGE: [&str; 7] = [
 ];
 
 impl Args {
-    /// Reads files of one kind; true when one of them could not be read, or nothing of all.
-    fn import(&self, part: &Part) -> anyhow::Result<bool> {
-        let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok(false) };
+    /// Reads files of one kind; true when one of them could not be read, or nothing of all. With it come the files whose
+    /// flows are in the archive now.
+    fn import(&self, part: &Part) -> anyhow::Result<(bool, FilesRead)> {
+        let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok((false, Vec::new())) };
         let octets = part.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
         let bar = progress_bar(octets);
         let every = std::io::stderr().is_terminal().then(|| Duration::from_millis(100));
@@ -186,7 +188,8 @@ impl Args {
             bar.set_position(progress.component(part.source).map_or(0, |source| source.counter("octets_read")));
         };
         let begun = Instant::now();
-        let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, report)?;
+        let notices = Notices::to(|line| eprintln!("{line}"));
+        let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, |_| {}, report, || ())?;
         let took = begun.elapsed();
         bar.finish_and_clear();
         let counter = |name: &str| progress.component(part.source).map_or(0, |source| source.counter(name));
@@ -213,15 +216,17 @@ impl Args {
         let is_nothing_read = read == [0; 3] && DAMAGE.iter().any(|name| counter(name) > 0);
         if is_nothing_read {
             eprintln!("error: nothing could be read");
+            return Ok((true, Vec::new()));
         }
-        Ok(is_nothing_read || counter("files_failed") > 0)
+        Ok((counter("files_failed") > 0, notices.files_ended()))
     }
 
     /// Reads nfcapd files into the archive, all of them whatever signal comes.
     fn import_whole(&self, files: &[PathBuf]) -> anyhow::Result<ImportCounts> {
         let part = Part { source: FILES, files: files.to_vec() };
         let Some(chain) = show_or_build(self.chain(&part), false)? else { return Ok(ImportCounts::default()) };
-        let running = chain.start_with(&Notices::to(|line| eprintln!("{line}")))?;
+        let notices = Notices::to(|line| eprintln!("{line}"));
+        let running = chain.start_with(&notices)?;
         while !running.is_finished() {
             running.wait_for(Duration::from_millis(20));
         }
@@ -234,6 +239,7 @@ impl Args {
             flows: counter("records_stored"),
             failed: counter("files_failed"),
             damaged: counter("records_damaged") + counter("blocks_damaged"),
+            read: notices.files_ended(),
         })
     }
 
@@ -258,8 +264,8 @@ impl Args {
         anyhow::ensure!(!files.is_empty(), "no file is there to be read");
         let is_foreign = |path: &PathBuf| match self.input_format {
             Some(format) => format != InputFormat::Capture,
-            // the source that reads captures reports what cannot be opened
-            None => path.as_os_str() != "-" && matches!(Format::of_file(path), Ok(Some(_))),
+            // what a pipe has can be read only once; the source that reads captures reports what cannot be opened
+            None => path.is_file() && matches!(Format::of_file(path), Ok(Some(_))),
         };
         let (foreign, captures): (Vec<_>, Vec<_>) = files.into_iter().partition(is_foreign);
         let parts = [Part { source: CAPTURES, files: captures }, Part { source: FILES, files: foreign }];

@@ -18,14 +18,14 @@ use weir_blocks::sources::meter::{self, MeterSourceOptions};
 use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
-use weir_chain::{Chain, ChainBuilder, OptionText, Problem, Progress, TimeSpan};
+use weir_chain::{Chain, ChainBuilder, Notices, OptionText, Problem, Progress, TimeSpan};
 use weir_export::Refusal;
 use weir_flow::Column;
 
 use super::read_before::ReadBefore;
 use super::{enriched, print_archived, show_or_build};
 use crate::flags::Flags;
-use crate::running::{Foreground, was_stopped};
+use crate::running::Foreground;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -222,7 +222,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "cassandra")]
         args.output.begin(&forwarding, is_live);
     };
-    let (progress, ended) = Foreground::new()?.run(chain, every, begin, log_progress)?;
+    let notices = Notices::to(|line| eprintln!("{line}"));
+    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, begin, log_progress, || ())?;
     print_packets(&progress, begun.elapsed());
     print_archived(&progress);
     // flows of files are all stored before it ends, those of interfaces get a moment
@@ -232,8 +233,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.component("cassandra").iter().for_each(|stored| super::forward::print_stored(stored));
     ended.context("metering ended")?;
     let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
-    if let Some(before) = before.filter(|_| failed == 0 && !was_stopped()) {
-        before.note()?;
+    if let Some(before) = before {
+        before.note(notices.files_ended())?;
     }
     let unsent = progress.component("export").and_then(unsent);
     if let Some(unsent) = &unsent {

@@ -19,6 +19,7 @@ pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod meter;
 pub(crate) mod nfdump;
+mod no_rows;
 mod password;
 pub(crate) mod query;
 mod read_before;

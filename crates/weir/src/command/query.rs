@@ -17,7 +17,7 @@ use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, Tim
 
 use self::listed::ListedColumns;
 use self::names::NameArgs;
-use super::{ArchiveArgs, FormatArg, texts};
+use super::{ArchiveArgs, FormatArg, no_rows, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery, When, parse_filter, terminal};
 use crate::time_args::TimeArgs;
 
@@ -75,10 +75,11 @@ pub(crate) struct Args {
 struct SelectionArgs {
     /// Rank the values of a field: STAT[:p][/ORDER[:a|d]], such as srcip/bytes or dstport:p/packets
     ///
-    /// :p ranks the values of each protocol apart; record ranks whole flows. The option may be repeated.
+    /// :p ranks the values of each protocol apart; record ranks whole flows; 'element NAME' ranks an Information Element. The
+    /// option may be repeated.
     #[arg(long, short = 's', value_name = "STAT")]
     statistic: Vec<String>,
-    /// Group by these fields: a list of proto, srcip, dstip, srcport, dstport, srcip4/24, srcas …
+    /// Group by these fields: a list of proto, srcip, dstip, srcport, dstport, srcip4/24, srcas, 'element NAME' …
     #[arg(long, short = 'A', value_name = "KEYS", value_delimiter = ',')]
     aggregate: Vec<String>,
     /// Group by protocol, addresses and ports
@@ -164,6 +165,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let foreground = ForegroundQuery::new(&args.foreground)?;
     let answers = args.archive.flow_answers(foreground.control(), args.scaled, args.approximate)?;
     let question = |select| FlowQuery { filter: filter.clone(), window, select, scaled: args.scaled };
+    let first = selects.first().cloned().map(question);
     let result = if args.plot.is_asked() {
         plot::draw(args, &question, &answers, &foreground).map(|()| 0)
     } else {
@@ -174,6 +176,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report_saturated(foreground.control().progress.counts().rows_saturated);
         let seconds = began.elapsed().as_secs_f64();
         let is_shown = !args.is_quiet() && io::stderr().is_terminal();
+        let is_explained = rows == 0 && !args.is_quiet() && no_rows::is_looked_at(args.output.format);
+        if let Some(question) = first.filter(|_| is_explained && !args.plot.is_asked() && !args.approximate) {
+            eprintln!("{}", no_rows::of_question(&answers, &question, &args.zone())?);
+        }
         if let Some(archive) = answers.archive().filter(|_| args.output.completeness || is_shown) {
             eprintln!("{}", archive.completeness(&window)?);
             report_expired(args, archive, &window, &foreground)?;

@@ -1,50 +1,110 @@
 //! Files whose flows an archive has already.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use weir_archive::{SourceFile, SourceFiles};
+use weir_archive::{ReadFile, SourceFile, SourceFiles};
+use weir_capture::Input;
+use weir_chain::FileEnd;
+
+/// What standard input is called, and where the system has it.
+const STANDARD_INPUT: (&str, &str) = ("-", "/dev/stdin");
 
 /// What files are compared with, and what is to be noted of them once their flows are in the archive.
 pub(crate) struct ReadBefore {
     known: SourceFiles,
-    new: Vec<(SourceFile, PathBuf)>,
+    new: Vec<NewFile>,
+}
+
+/// A file that is about to be read.
+struct NewFile {
+    path: PathBuf,
+    file: SourceFile,
+    /// What is in it when it is compressed: the same capture is known whether it is compressed or not.
+    unpacked: Option<SourceFile>,
+}
+
+impl NewFile {
+    fn contents(&self) -> impl Iterator<Item = SourceFile> {
+        std::iter::once(self.file).chain(self.unpacked)
+    }
 }
 
 impl ReadBefore {
     /// Takes away the files that the archive has the flows of, and says so. All stay when they are read `again`, and so
-    /// does what is no file or cannot be read: whoever reads it says what is wrong.
+    /// does what cannot be read: whoever reads it says what is wrong. What is no file can be read only once, so it stays,
+    /// and a line says that it is not compared.
     pub(crate) fn leave_out(archive: &Path, files: &mut Vec<PathBuf>, again: bool) -> anyhow::Result<Self> {
         let mut found = Self { known: SourceFiles::of(archive)?, new: Vec::new() };
-        let (mut left_out, before) = (0, files.len());
-        files.retain(|path| {
-            let Some(file) = path.is_file().then(|| SourceFile::of(path).ok()).flatten() else { return true };
-            let is_twice = found.new.iter().any(|(other, _)| *other == file);
-            match found.known.read_as(&file) {
-                Some(name) if !again => {
-                    eprintln!("{} is left out: the archive has its flows{}", path.display(), as_what(name, path));
-                }
-                None if is_twice && !again => eprintln!("{} is left out: it is named twice", path.display()),
-                _ => {
-                    found.new.push((file, path.clone()));
-                    return true;
-                }
+        let before = files.len();
+        let mut wanted = Vec::new();
+        for path in files.drain(..) {
+            if found.is_wanted(&path, again) {
+                wanted.push(path);
             }
-            left_out += 1;
-            false
-        });
+        }
+        *files = wanted;
+        let left_out = before - files.len();
         if left_out > 0 {
             eprintln!("{left_out} of {before} files left out\nhint: --again reads them again");
         }
         Ok(found)
     }
 
-    /// Notes the files: all their flows are in the archive.
-    pub(crate) fn note(mut self) -> anyhow::Result<()> {
-        if !self.new.is_empty() {
-            self.known.add(self.new.iter().map(|(file, path)| (*file, path.as_path())))?;
+    /// Whether a file is to be read; says why when it is not.
+    fn is_wanted(&mut self, path: &Path, again: bool) -> bool {
+        let place = if path.as_os_str() == STANDARD_INPUT.0 { Path::new(STANDARD_INPUT.1) } else { path };
+        if !place.is_file() {
+            if place.exists() && !again {
+                let name = if place == path { path.display().to_string() } else { "standard input".to_owned() };
+                eprintln!("{name} is not a file: whether the archive has its flows already is not checked");
+            }
+            return true;
+        }
+        let Ok(file) = SourceFile::of(place) else { return true };
+        let is_known = self.known.read_as(&file).is_some();
+        let unpacked = if is_known { None } else { unpacked(place) };
+        let new = NewFile { path: path.to_owned(), file, unpacked };
+        if !again {
+            for content in new.contents() {
+                let Some(name) = self.known.read_as(&content) else { continue };
+                let what = if self.known.was_damaged(&content) {
+                    "all that can be read of it, for it is damaged"
+                } else {
+                    "its flows"
+                };
+                eprintln!("{} is left out: the archive has {what}{}", path.display(), as_what(name, path));
+                return false;
+            }
+            let mut others = self.new.iter().flat_map(NewFile::contents);
+            if others.any(|other| new.contents().any(|content| content == other)) {
+                eprintln!("{} is left out: it is named twice", path.display());
+                return false;
+            }
+        }
+        self.new.push(new);
+        true
+    }
+
+    /// Notes the files that were read, of those that were about to be: what was read of them is in the archive.
+    pub(crate) fn note(mut self, read: Vec<(PathBuf, FileEnd)>) -> anyhow::Result<()> {
+        let read: HashMap<PathBuf, FileEnd> = read.into_iter().collect();
+        let files = self.new.iter().filter_map(|new| {
+            let is_damaged = *read.get(&new.path)? == FileEnd::Damaged;
+            Some(new.contents().map(move |file| ReadFile { file, path: &new.path, is_damaged }))
+        });
+        let files: Vec<_> = files.flatten().collect();
+        if !files.is_empty() {
+            self.known.add(files)?;
         }
         Ok(())
     }
+}
+
+/// What is in a compressed file; `None` when it is not compressed, and when it cannot be unpacked to its end.
+fn unpacked(path: &Path) -> Option<SourceFile> {
+    let input = Input::open(path).ok().filter(Input::is_compressed)?;
+    SourceFile::read(input).ok()
 }
 
 fn as_what(name: &str, path: &Path) -> String {

@@ -11,10 +11,11 @@ use std::time::Instant;
 
 use anyhow::Context;
 use jiff::tz::TimeZone;
+use weir_query::{Archive, QueryOptions};
 use weir_sql::output::{OutputOptions, write_answer};
 use weir_sql::{Engine, EngineError, EngineOptions, Enrichment, EnrichmentFiles, UserTable};
 
-use super::{ArchiveArgs, FormatArg, texts};
+use super::{ArchiveArgs, FormatArg, no_rows, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery};
 use crate::time_args::zone;
 
@@ -106,6 +107,14 @@ impl Args {
         zone(self.utc)
     }
 
+    /// Says on standard error which flows there are, after an answer that has no rows.
+    fn explain_no_rows(&self) {
+        // a cluster has no extent that is cheap to know
+        if let Ok(archive) = Archive::open(&self.archive.archive, QueryOptions::default()) {
+            eprintln!("{}", no_rows::of_statement(&archive, &self.zone()));
+        }
+    }
+
     fn output_options(&self) -> OutputOptions {
         OutputOptions { zone: self.zone(), scaled: false, texts: texts(self.raw), ..OutputOptions::default() }
     }
@@ -121,6 +130,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let foreground = ForegroundQuery::new(&args.foreground)?;
     let engine = args.engine(&args.enrichment.load()?)?;
     let result = write(args, &statement, &engine, &foreground);
+    if result.as_ref().is_ok_and(|rows| *rows == 0) && !args.quiet && no_rows::is_looked_at(args.format) {
+        foreground.clear_progress();
+        args.explain_no_rows();
+    }
     if let Ok(rows) = result
         && !args.quiet
         && io::stderr().is_terminal()

@@ -138,3 +138,97 @@ fn a_file_is_read_once() {
     assert!(again.contains("1 of 1 files left out"), "{again}");
     assert_eq!(lines(&["sql", "--archive", &imported, "--format", "csv", "SELECT count(*) FROM flows"]), ["1"]);
 }
+
+#[test]
+fn a_command_that_is_repeated_reads_only_what_failed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let said = |arguments: &[&str]| {
+        let output = run(arguments);
+        (output.status.success(), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    let flows = |archive: &str| lines(&["sql", "--archive", archive, "--format", "csv", "SELECT count(*) FROM flows"]);
+
+    let [first, second, imported] = ["first.csv", "second.csv", "imported"].map(path);
+    let csv = |address: &str| format!("src_addr,packets,start\n{address},7,2026-11-24T00:00:00Z\n");
+    std::fs::write(&first, csv("192.0.2.1")).expect("written");
+    let import = || said(&["import", "--archive", &imported, "--input-format", "csv", &first, &second]);
+    let (is_fine, error) = import();
+    assert!(!is_fine && error.contains("second.csv"), "{error}");
+    std::fs::write(&second, csv("192.0.2.2")).expect("written");
+    let (is_fine, told) = import();
+    let left_out = |file: &str| format!("{file} is left out: the archive has its flows\n");
+    assert!(is_fine && told.starts_with(&left_out(&first)), "{told}");
+    assert_eq!(flows(&imported), ["2"]);
+
+    let [whole, garbage, cut, metered, of_cut] = ["trace.pcap", "garbage", "cut.pcap", "metered", "of-cut"].map(path);
+    capture(Path::new(&whole));
+    std::fs::write(&garbage, [7; 100]).expect("written");
+    for told_before in ["", left_out(&whole).as_str()] {
+        let (is_fine, told) = said(&["meter", &whole, &garbage, "--archive", &metered]);
+        assert!(!is_fine && told.starts_with(told_before), "{told}");
+    }
+    assert_eq!(flows(&metered), ["9"]);
+
+    // what is before the damage is in the archive already
+    let octets = std::fs::read(&whole).expect("a capture");
+    std::fs::write(&cut, &octets[..octets.len() - 3]).expect("written");
+    assert!(!said(&["meter", &cut, "--archive", &of_cut]).0);
+    let before = flows(&of_cut);
+    let (is_fine, told) = said(&["meter", &cut, "--archive", &of_cut]);
+    let left_out = format!("{cut} is left out: the archive has all that can be read of it, for it is damaged\n");
+    assert!(is_fine && told.starts_with(&left_out), "{told}");
+    assert_eq!(flows(&of_cut), before);
+}
+
+#[test]
+fn a_file_is_known_whether_it_is_compressed_or_not() {
+    let Some(gzip) = weir_testkit::program("gzip") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [plain, packed] = ["trace.pcap", "trace.pcap.gz"].map(path);
+    capture(Path::new(&plain));
+    assert!(std::process::Command::new(gzip).args(["-k", &plain]).status().expect("gzip runs").success());
+    for (archive, first, second) in [("one", &plain, &packed), ("two", &packed, &plain)] {
+        let archive = path(archive);
+        told(&["meter", first, "--archive", &archive]);
+        let (_, again) = told(&["meter", second, "--archive", &archive]);
+        let expected = format!("{second} is left out: the archive has its flows, read from {first}\n");
+        assert!(again.starts_with(&expected), "{again}");
+    }
+
+    // a pipe can be read only once
+    let archive = path("three");
+    let pipe = path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let writing = std::thread::spawn({
+        let (octets, pipe) = (std::fs::read(&plain).expect("a capture"), pipe.clone());
+        move || std::fs::write(pipe, octets)
+    });
+    let (_, piped) = told(&["meter", &pipe, "--archive", &archive]);
+    writing.join().expect("no panic").expect("written");
+    let expected = format!("{pipe} is not a file: whether the archive has its flows already is not checked\n");
+    assert!(piped.starts_with(&expected), "{piped}");
+}
+
+/// Elements that have no column are ranked and grouped by their registered names: all eight questions are for addresses.
+#[test]
+fn elements_without_a_column_are_ranked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [file, archive] = ["trace.pcap", "archive"].map(path);
+    capture(Path::new(&file));
+    told(&["meter", &file, "--archive", &archive]);
+    let query = |more: &[&str]| lines(&[&["query", "--archive", &archive, "-o", "csv"], more].concat());
+    for asked in [&["-s", "element DNSQType/flows"][..], &["-A", "element DNSQType", "-O", "flows"]] {
+        let ranked = query(asked);
+        assert_eq!(ranked.len(), 2, "{ranked:?}");
+        assert!(ranked[0].starts_with("1,8,") && ranked[1].starts_with(",1,"), "{ranked:?}");
+    }
+    // one that fills a column is that column
+    let port = query(&["-s", "element destinationTransportPort/flows", "-n", "1"]);
+    assert!(port[0].starts_with("53,8,"), "{port:?}");
+    let wrong = run(&["query", "--archive", &archive, "-A", "element nonsense"]);
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(!wrong.status.success() && said.contains("hint: write element tlsCipherSuite"), "{said}");
+}

@@ -113,3 +113,51 @@ fn columns_that_a_sink_refuses_are_found_before_anything_is_opened() {
     let accepted = with_chain(&["chain", "check", "-"], &chain("extra_columns = \"drop\"\n"));
     assert!(accepted.status.success(), "{}", text(&accepted.stderr));
 }
+
+#[test]
+fn columns_that_a_reader_leaves_out_are_found_before_anything_is_opened() {
+    let chain = |columns: &str| {
+        format!(
+            "[components.read]\ntype = \"archive-reader\"\narchive = \"flows\"\ncolumns = [{columns}]\n\
+             [components.sorted]\ntype = \"sorter\"\ninputs = [\"read\"]\n\
+             [components.web]\ntype = \"filter\"\ninputs = [\"sorted\"]\nfilter = \"dst port 443\"\n\
+             [components.hosts]\ntype = \"topn\"\ninputs = [\"web\"]\nkeys = [\"src_addr/24\"]\n\
+             [components.count]\ntype = \"counter\"\ninputs = [\"hosts\"]\n"
+        )
+    };
+    let refused = with_chain(&["chain", "check", "-"], &chain("\"start\", \"bytes\""));
+    assert!(!refused.status.success());
+    let said = text(&refused.stderr);
+    for part in [
+        "line 8, column 1: component 'web' needs 'dst_port', which 'read' does not read",
+        "hint: add \"dst_port\" to the columns of 'read'",
+        "line 12, column 1: component 'hosts' needs 'src_addr', which 'read' does not read",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let accepted = with_chain(&["chain", "check", "-"], &chain("\"start\", \"bytes\", \"dst_port\", \"src_addr\""));
+    assert!(accepted.status.success(), "{}", text(&accepted.stderr));
+}
+
+/// A flow that an exporter reports half an hour after its start is of the hour of its start.
+#[test]
+fn the_chain_of_talkers_takes_flows_that_come_late() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let flows = "start,received,src_addr,dst_addr,protocol,dst_port,packets,bytes\n\
+                 2026-01-01T11:05:00Z,2026-01-01T11:06:00Z,192.0.2.1,198.51.100.1,6,443,1,100\n\
+                 2026-01-01T10:50:00Z,2026-01-01T11:20:00Z,192.0.2.2,198.51.100.1,6,443,1,200\n";
+    std::fs::write(path("flows.csv"), flows).expect("written");
+    let imported = run(&["import", "--archive", &path("flows"), &path("flows.csv")]);
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    let chain = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/talkers.toml");
+    let [reader, csv] =
+        [("reader.archive", "flows"), ("csv.path", "talkers.csv")].map(|(key, name)| format!("{key}={}", path(name)));
+    let arguments = ["chain", "run", chain.to_str().expect("UTF-8"), "--set", &reader, "--set", &csv];
+    let ran = run(&arguments);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let talkers = std::fs::read_to_string(path("talkers.csv")).expect("an answer");
+    let lines: Vec<&str> = talkers.lines().skip(1).collect();
+    assert_eq!(lines.len(), 2, "{talkers}");
+    assert!(lines[0].contains("10:50:00") && lines[1].contains("11:05:00"), "{talkers}");
+}

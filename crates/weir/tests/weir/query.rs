@@ -42,6 +42,7 @@ fn query_reads_filters_as_nfdump_does() {
     check(folder.path(), "src host localhost", &["100"]);
     // 11:00 UTC
     check(folder.path(), "first seen < 2024-01-01T16:30", &["100"]);
+    check(folder.path(), "first seen < yesterday 14:00", &["100", "200", "300"]);
 }
 
 #[test]
@@ -57,4 +58,37 @@ fn query_mistakes_are_told() {
     check(&["query", "--archive", "archive", "--nothing"], "unexpected argument '--nothing'");
     check(&["query", "--archive", "archive", "src ip in nothing.txt"], "nothing.txt");
     check(&["query", "--archive", "archive", "@include nothing.nf"], "nothing.nf");
+}
+
+#[test]
+fn an_answer_without_rows_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path());
+    let said = |arguments: &[&str]| {
+        let output = ask(folder.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    let check = |arguments: &[&str], expected: &str| {
+        let arguments = [&["query", "--archive", "archive"], arguments].concat();
+        assert_eq!(said(&arguments), expected, "{arguments:?}");
+    };
+    // 10:00 to 12:00 UTC
+    let extent = "the archive has flows from 2024-01-01 15:30 to 17:30 Asia/Kolkata\n";
+    check(&["proto icmp"], "no flow passes the filter\n");
+    check(&["--from", "2024-01-02", "proto udp"], &format!("no flows of this time; {extent}"));
+    check(&["--from", "2024-01-01", "proto icmp"], "no flow of this time passes the filter\n");
+    check(&["-s", "srcas/bytes"], "no flow has a value of this field\n");
+    check(&["proto udp"], "");
+    // programs read this
+    check(&["-o", "csv", "proto icmp"], "");
+    check(&["-q", "proto icmp"], "");
+    let statement = "SELECT bytes FROM flows WHERE bytes = 7";
+    assert_eq!(said(&["sql", "--archive", "archive", statement]), format!("no rows; {extent}"));
+
+    std::fs::write(folder.path().join("none.csv"), "start,src_addr,dst_addr,protocol,packets,bytes\n")
+        .expect("written");
+    said(&["import", "--archive", "empty", "none.csv"]);
+    assert_eq!(said(&["query", "--archive", "empty"]), "no flows: the archive is empty\n");
+    assert_eq!(said(&["sql", "--archive", "empty", statement]), "no rows: the archive has no flows\n");
 }

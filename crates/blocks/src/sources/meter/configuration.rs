@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use weir_capture::{FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, open_files, open_live};
-use weir_chain::OptionError;
+use weir_capture::{
+    FailedFiles, FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, open_files, open_live,
+};
+use weir_chain::{FileEnd, Notices, OptionError};
 use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Selection, Timeouts};
 use weir_routes::AsChoice;
 
@@ -22,6 +24,7 @@ pub(super) struct Configuration {
     pub(super) options: MeterOptions,
     pub(super) workers: usize,
     files: Vec<PathBuf>,
+    failed: FailedFiles,
     filter: Option<String>,
     live: Option<LiveOptions>,
     pub(super) routes: Option<RouteFiles>,
@@ -49,7 +52,8 @@ impl Configuration {
             threads: packets.workers,
         });
         let routes = routes(routing, live.is_some());
-        Ok(Self { options: meter_options, workers: packets.workers, files, filter, live, routes })
+        let failed = FailedFiles::default();
+        Ok(Self { options: meter_options, workers: packets.workers, files, failed, filter, live, routes })
     }
 
     /// Opens what packets come from.
@@ -58,8 +62,20 @@ impl Configuration {
         if let Some(options) = &self.live {
             return open_live(options, &warn);
         }
-        let options = FileOptions { paths: self.files.clone(), filter: self.filter.clone() };
+        let options =
+            FileOptions { paths: self.files.clone(), filter: self.filter.clone(), failed: self.failed.clone() };
         Ok(vec![open_files(&options, &warn)?])
+    }
+
+    /// Notes how the reading of the files ended, once all of them were read.
+    pub(super) fn note_files(&self, notices: &Notices) {
+        for path in &self.files {
+            match self.failed.failure_of(path) {
+                None => notices.file_ended(path, FileEnd::Whole),
+                Some(true) => notices.file_ended(path, FileEnd::Damaged),
+                Some(false) => {}
+            }
+        }
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use weir_flow::books::{BooksSums, Completeness, ExporterSums};
 use weir_flow::{AddressText, Counter, EXPORT_VERSION_SFLOW5};
-use weir_print::zone_name;
+
+use crate::time_args::range_text;
 
 /// Clocks that differ by less are in step, delay of the network included.
 const IN_STEP_MS: i128 = 2_000;
@@ -23,18 +23,10 @@ pub(super) fn sentence(sums: &BooksSums, zone: &TimeZone) -> String {
     let text = completeness.to_string();
     let mut lines = text.lines();
     let verdict = lines.next().filter(|line| *line != "complete").unwrap_or("complete: no loss known");
-    let (count, time) = (exporters.len(), time_text(from_ms, until_ms, zone));
+    let (count, time) = (exporters.len(), range_text(from_ms, until_ms, zone));
     let whose = if count == 1 { "1 exporter".to_owned() } else { format!("{count} exporters") };
     let rest = lines.fold(String::new(), |rest, line| rest + "\n" + line);
     format!("{verdict}, {time}, {whose}, {} flows{rest}", completeness.stored)
-}
-
-/// `from 2026-11-21 10:00 to 11:00 Europe/Zurich`.
-fn time_text(from_ms: i64, until_ms: i64, zone: &TimeZone) -> String {
-    let at = |ms: i64| Timestamp::from_millisecond(ms).map(|time| time.to_zoned(zone.clone()));
-    let (Ok(from), Ok(until)) = (at(from_ms), at(until_ms)) else { return "at no known time".to_owned() };
-    let end = if from.date() == until.date() { "%H:%M" } else { "%F %H:%M" };
-    format!("from {} to {} {}", from.strftime("%F %H:%M"), until.strftime(end), zone_name(zone))
 }
 
 /// What one looks at of each exporter.

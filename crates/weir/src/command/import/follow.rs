@@ -5,6 +5,7 @@
 //! files on any file system and after any downtime. What speaks against it is the second, and the cost of a listing.
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use tracing::{info, warn};
+use weir_chain::FileEnd;
 use weir_filter::Predicate;
 use weir_formats::{Format, nfcapd};
 use weir_query::{Archive, QueryOptions, TimeWindow};
@@ -41,6 +43,8 @@ pub(super) struct ImportCounts {
     pub(super) failed: u64,
     /// Records and blocks that could not be read.
     pub(super) damaged: u64,
+    /// Files that were read, and how that ended.
+    pub(super) read: Vec<(PathBuf, FileEnd)>,
 }
 
 /// Follows a directory until a signal comes. `import` reads files into the archive; a signal does not interrupt it, so that
@@ -72,10 +76,8 @@ pub(super) fn run(
                 imported.begin(&unread, rows_of(archive))?;
                 counts = import(&unread)?;
             }
-            if counts.failed == 0 && counts.damaged == 0 {
-                // first: a process that is killed in between finds the files begun, and here that it has them
-                before.note()?;
-            }
+            // first: a process that is killed in between finds the files begun, and here that it has them
+            before.note(mem::take(&mut counts.read))?;
             imported.done(&of_files)?;
             let last = files.last().map_or("", |path| name(path));
             info!("imported {} flows of {} files, up to {last}", counts.flows, files.len());
@@ -89,7 +91,7 @@ pub(super) fn run(
             thread::sleep(WAIT);
         }
     }
-    let ImportCounts { flows, failed, damaged } = all;
+    let ImportCounts { flows, failed, damaged, .. } = all;
     eprintln!("{files_imported} files: {} read, {failed} failed, {flows} flows", files_imported.saturating_sub(failed));
     for (count, what) in [
         (damaged, "records or blocks could not be read"),

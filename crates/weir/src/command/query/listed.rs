@@ -99,9 +99,15 @@ fn listed(name: &str) -> anyhow::Result<Listed> {
         return Ok(Listed::Column(column));
     }
     let element = NamedElement::parse(name).with_context(|| {
-        let known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
-        let known = known.join(", ");
-        format!("'{name}' is not a column\nhint: the columns are {known}; elements have their registered name")
+        let known = Column::ALL.iter().map(|column| column.name());
+        let hint = match weir_filter::meant(name, known.clone()) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None => {
+                let known = known.collect::<Vec<_>>().join(", ");
+                format!("the columns are {known}; elements have their registered name")
+            }
+        };
+        format!("'{name}' is not a column\nhint: {hint}")
     })?;
     let column = element.numbers.iter().find_map(|(enterprise, id)| Column::of_element(*enterprise, *id));
     Ok(column.map_or_else(|| Listed::Element(name.to_owned(), element), |(column, _)| Listed::Column(column)))
@@ -133,5 +139,9 @@ mod tests {
         assert_eq!([cells(3), cells(4)], ["|1|4865|a.example||", "|2||||"]);
         let error = ListedColumns::parse(&["nonsense".to_owned()]).expect_err("no such name").to_string();
         assert!(error.starts_with("'nonsense' is not a column\nhint: the columns are received, "), "{error}");
+        for (wrong, meant) in [("src_ip", "src_addr"), ("pakcets", "packets")] {
+            let error = ListedColumns::parse(&[wrong.to_owned()]).expect_err("no such name").to_string();
+            assert_eq!(error, format!("'{wrong}' is not a column\nhint: did you mean '{meant}'?"));
+        }
     }
 }

@@ -179,8 +179,14 @@ impl Shell<'_> {
         let engine = self.args.engine(&self.enrichment)?;
         let result = self.print(statement, &engine, &control, is_paged);
         match result {
-            Ok(rows) if self.shows_time => eprintln!("{rows} rows in {:.3} s", began.elapsed().as_secs_f64()),
-            Ok(_) => {}
+            Ok(rows) => {
+                if rows == 0 && io::stderr().is_terminal() {
+                    self.args.explain_no_rows();
+                }
+                if self.shows_time {
+                    eprintln!("{rows} rows in {:.3} s", began.elapsed().as_secs_f64());
+                }
+            }
             Err(error) => {
                 engine.close(CLOSING_MAX);
                 return Err(error.into());
