@@ -11,7 +11,7 @@ use crate::resolution::{self, Resolution, steps_text};
 use crate::{Family, SeriesError};
 
 /// Version of the layout that this program writes, and the newest that it reads.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The description of a store.
 const DESCRIPTION: &str = "store.toml";
 
@@ -205,6 +205,18 @@ impl Folder {
         }
         Ok(blocks)
     }
+}
+
+/// The name of a file that is not read any more.
+pub(crate) fn aside(path: &Path, why: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(why);
+    name.into()
+}
+
+/// Gives a file a name under which it is not read.
+pub(crate) fn set_aside(path: &Path, why: &str) -> Result<(), SeriesError> {
+    fs::rename(path, aside(path, why)).map_err(SeriesError::io("rename", path))
 }
 
 /// Gives a file other contents, all at once.

@@ -53,7 +53,7 @@ pub use catalogue::Catalogue;
 pub use error::SeriesError;
 pub use family::{Coverage, Family, FamilyId, Metric, MetricKind, SeriesId, Sketch};
 pub use following::StepsAfter;
-pub use reader::{Fetched, FetchedSeries, Point, SeriesStore};
+pub use reader::{Damage, Fetched, FetchedSeries, Point, SeriesStore};
 pub use resolution::{LargestKeys, Resolution, StoreOptions, check as check_resolutions};
 pub use rows::{FamilyRows, StepRows};
 pub use sketch::{DistinctSketch, QuantileSketch};

@@ -2,14 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Counts;
 use super::stored_steps::steps_of;
 use crate::content::{Content, StepsFile};
-use crate::folder::{FileKind, Folder, replace};
+use crate::folder::{FileKind, Folder, aside, replace, set_aside};
 use crate::frame::{self, FILE_HEAD_LEN};
 use crate::resolution::Resolution;
 use crate::shared_file::SharedFile;
@@ -193,18 +193,6 @@ pub(super) fn latest_believed(folder: &Folder, finest: Resolution, options: &Sto
         .zip(doubted)
         .is_some_and(|(before, after)| after.saturating_sub(before).unsigned_abs() > options.ahead_secs_max);
     Ok(if is_far { latest } else { i64::MAX })
-}
-
-/// The name of a file that is not read any more.
-fn aside(path: &Path, why: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(why);
-    name.into()
-}
-
-/// Gives a file a name under which it is not read.
-fn set_aside(path: &Path, why: &str) -> Result<(), SeriesError> {
-    fs::rename(path, aside(path, why)).map_err(SeriesError::io("rename", path))
 }
 
 /// Makes steps of a block again, so that more can be written behind them: its successors were set aside.

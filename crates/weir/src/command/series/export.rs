@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use clap::ValueEnum;
 use weir_series::{Catalogue, Family, FamilyId, Fetched, FetchedSeries, MetricKind, Resolution, SeriesId, SeriesStore};
 
-use super::{StepArgs, StoreArgs, check_keys, family};
+use super::{StepArgs, StoreArgs, check_keys, family, warn_of_damage};
 
 /// Print series for other programs
 ///
@@ -58,6 +58,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
     let ids = (!args.keys.is_empty()).then_some(&ids[..]);
     let fetched = store.fetch(id, ids, resolution, from, until)?;
+    warn_of_damage(&fetched);
     let spec = &store.families()[usize::from(id.0)];
     let exported = Exported { spec, id, resolution, fetched, catalogue: &catalogue };
     let mut out = BufWriter::new(io::stdout().lock());
