@@ -18,7 +18,7 @@
 //! checksum; the numbers of series are dense, so the place of one is guessed from the first and the last one and found
 //! with one or two reads. The first version has no sketches, nor their number.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -335,7 +335,7 @@ pub(crate) struct BlockWriter {
 impl BlockWriter {
     pub(crate) fn create(path: &Path, resolution: Resolution, known: &[u32; BLOCK_STEPS]) -> Result<Self, SeriesError> {
         let part = path.with_extension("part");
-        let file = File::create(&part).map_err(SeriesError::io("create", &part))?;
+        let file = weir_disk::create(&part).map_err(SeriesError::io("create", &part))?;
         Ok(Self {
             path: path.to_owned(),
             part,
@@ -422,8 +422,8 @@ impl BlockWriter {
             [&(footer.len() as u32).to_le_bytes()[..], &crc32c::crc32c(&footer).to_le_bytes(), &MAGIC[..]].concat();
         let written = self.file.write_all(&footer).and_then(|()| self.file.write_all(&trailer));
         written.and_then(|()| self.file.flush()).map_err(SeriesError::io("write", &self.part))?;
-        self.file.get_ref().sync_all().map_err(SeriesError::io("sync", &self.part))?;
-        fs::rename(&self.part, &self.path).map_err(SeriesError::io("rename", &self.part))?;
+        weir_disk::sync(self.file.get_ref(), &self.part).map_err(SeriesError::io("sync", &self.part))?;
+        weir_disk::rename(&self.part, &self.path).map_err(SeriesError::io("rename", &self.part))?;
         crate::folder::sync_parent(&self.path)
     }
 }

@@ -115,6 +115,8 @@ pub(crate) struct StepsFile {
     pub(crate) octets: u64,
     /// Frames that are left out because their checksums are wrong.
     pub(crate) damaged: u64,
+    /// The continuations of the last frame.
+    pub(crate) continuations: u32,
     /// The places of their steps, ascending. Of a step that came in parts no part is known when one is damaged.
     damaged_places: Vec<u16>,
 }
@@ -152,6 +154,7 @@ impl StepsFile {
             known,
             octets: found.octets,
             damaged: found.damaged.len() as u64,
+            continuations: found.continuations.unwrap_or_default(),
             damaged_places,
         }))
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! file   "weirstep" version:u32 step_secs:u32 frame*
 //! frame  "STP3" head_len:u32 body_len:u64 head_crc:u32 body_crc:u32 head body
-//! head   time_secs:i64 known:u32 groups:u16
+//! head   time_secs:i64 known:u32 continuations:u32 groups:u16
 //!        (family:u16 rows:u32 columns:u8 sketches:u8 offset:u64 len:u64 directory_crc:u32)*
 //! body   group*
 //! group  directory, then the chunks
@@ -20,7 +20,9 @@
 //! number. Of both the checksum of the whole body is verified when the file is opened.
 //!
 //! Behind a frame whose head is damaged the next one is searched for. When there is none, it counts as a write that was not
-//! finished.
+//! finished. A step may be written in parts, and a part without another one of its step would be a wrong number: the
+//! continuations, how many frames of the file so far are of the same step as the frame before them, show whether the frame
+//! that was lost was part of a step next to it. Earlier versions do not have that number, and neither of these is known then.
 
 use std::fs::File;
 use std::io;
@@ -53,12 +55,19 @@ pub(crate) fn file_head(step_secs: u32) -> Vec<u8> {
 }
 
 /// Appends a frame.
-pub(crate) fn encode(time_secs: i64, known: u32, groups: &[(FamilyId, FamilyRows)], out: &mut Vec<u8>) {
+pub(crate) fn encode(
+    time_secs: i64,
+    known: u32,
+    continuations: u32,
+    groups: &[(FamilyId, FamilyRows)],
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
-    let head_len = 14 + groups.len() * ENTRY_LEN;
+    let head_len = 18 + groups.len() * ENTRY_LEN;
     out.resize(start + PRELUDE_LEN, 0);
     out.extend_from_slice(&time_secs.to_le_bytes());
     out.extend_from_slice(&known.to_le_bytes());
+    out.extend_from_slice(&continuations.to_le_bytes());
     out.extend_from_slice(&(groups.len() as u16).to_le_bytes());
     let directory = out.len();
     let body = start + PRELUDE_LEN + head_len;
@@ -135,6 +144,9 @@ pub(crate) struct Frame {
     pub(crate) time_secs: i64,
     /// How many finest steps are in it.
     pub(crate) known: u32,
+    /// How many frames of the file so far, this one included, are of the same step as the frame before them; `None` in
+    /// earlier versions.
+    continuations: Option<u32>,
     pub(crate) groups: Vec<Group>,
 }
 
@@ -160,6 +172,8 @@ pub(crate) struct Frames {
     pub(crate) octets: u64,
     /// Times, from one to another one which is included, in which each damaged frame was. These frames are left out.
     pub(crate) damaged: Vec<(i64, i64)>,
+    /// The continuations of the last frame.
+    pub(crate) continuations: Option<u32>,
 }
 
 /// Finds the frames of a file up to the last one that is whole. With `verify` the checksums of all rows are looked at, else of
@@ -174,7 +188,7 @@ pub(crate) fn frames(file: &File, step_secs: u32, verify: bool) -> io::Result<Fr
     if head[..] != file_head(step_secs)[..] {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no file of steps of this length"));
     }
-    let mut found = Frames { octets: FILE_HEAD_LEN, ..Frames::default() };
+    let mut found = Frames { octets: FILE_HEAD_LEN, continuations: Some(0), ..Frames::default() };
     let (mut at, mut last_secs, mut is_hole) = (FILE_HEAD_LEN, i64::MIN, false);
     loop {
         let Some(next) = frame_at(file, at, len)? else {
@@ -183,12 +197,14 @@ pub(crate) fn frames(file: &File, step_secs: u32, verify: bool) -> io::Result<Fr
             continue;
         };
         let time_secs = next.frame.time_secs;
+        let continuations = next.frame.continuations;
         if is_hole {
-            // what was between may have been another part of the step before or after it
-            found.damaged.push((last_secs.min(time_secs), time_secs.max(last_secs)));
+            let is_apart = continuations.is_some() && continuations == found.continuations;
+            let inside = i64::from(is_apart);
+            found.damaged.push((last_secs.saturating_add(inside), time_secs.saturating_sub(inside)));
             is_hole = false;
         }
-        last_secs = time_secs;
+        (last_secs, found.continuations) = (time_secs, continuations);
         found.octets = at + next.octets;
         if (verify || !next.has_checksums) && !next.is_whole(file)? {
             found.damaged.push((time_secs, time_secs));
@@ -285,7 +301,9 @@ impl FoundFrame {
 
 fn parsed_head(head: &[u8], magic: &[u8], at: u64, (body, body_len): (u64, u64)) -> Option<Frame> {
     let mut fields = Fields(head);
-    let (time_secs, known, count) = (fields.u64()? as i64, fields.u32()?, fields.u16()?);
+    let (time_secs, known) = (fields.u64()? as i64, fields.u32()?);
+    let continuations = if magic == FRAME_MAGIC { Some(fields.u32()?) } else { None };
+    let count = fields.u16()?;
     let mut groups = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
         let (family, rows, columns) = (FamilyId(fields.u16()?), fields.u32()?, fields.u8()?);
@@ -295,7 +313,7 @@ fn parsed_head(head: &[u8], magic: &[u8], at: u64, (body, body_len): (u64, u64))
         (offset.checked_add(len)? <= body_len).then_some(())?;
         groups.push(Group { family, rows, columns, sketches, offset: body + offset, len, directory_crc });
     }
-    Some(Frame { offset: at, time_secs, known, groups })
+    Some(Frame { offset: at, time_secs, known, continuations, groups })
 }
 
 impl Frame {

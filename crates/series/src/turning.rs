@@ -1,6 +1,5 @@
 //! Turns finished steps around into blocks, and removes what is older than its retention.
 
-use std::fs;
 use std::io;
 
 use crate::block::BlockWriter;
@@ -60,7 +59,7 @@ pub(crate) fn turn_around(
 
 fn remove(folder: &Folder, resolution: Resolution, block: i64, kind: FileKind) -> Result<(), SeriesError> {
     let path = folder.file(resolution, block, kind);
-    match fs::remove_file(&path) {
+    match weir_disk::remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SeriesError::io("remove", &path)(error)),
         _ => Ok(()),
     }

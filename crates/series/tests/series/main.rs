@@ -4,6 +4,7 @@ mod damage;
 mod killed;
 mod largest;
 mod model;
+mod power_loss;
 mod rrdtool;
 mod sketches;
 mod store;
