@@ -3,6 +3,7 @@
 mod export;
 mod forward;
 mod plot;
+mod rrdtool;
 
 use std::io;
 use std::iter;
