@@ -36,7 +36,7 @@ static OBSERVER: OnceLock<fn(Change<'_>)> = OnceLock::new();
 
 /// Calls a function after each change of this process, from now on. The first one stays.
 pub fn observe(observer: fn(Change<'_>)) {
-    OBSERVER.get_or_init(|| observer);
+    let _ = OBSERVER.set(observer);
 }
 
 fn note(change: Change<'_>) {

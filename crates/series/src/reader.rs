@@ -1,7 +1,6 @@
 //! Reads series.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::Path;
 
 use crate::consolidation::FOLDS;
@@ -9,7 +8,9 @@ use crate::content::Content;
 use crate::folder::{Description, FileKind, Folder};
 use crate::resolution::{BLOCK_STEPS, Resolution};
 use crate::runs::Runs;
-use crate::{Catalogue, DistinctSketch, Family, FamilyId, MetricKind, QuantileSketch, SeriesError, SeriesId, Sketch};
+use crate::{
+    Catalogue, Damage, DistinctSketch, Family, FamilyId, MetricKind, QuantileSketch, SeriesError, SeriesId, Sketch,
+};
 
 /// A store that is read, also while it is written.
 #[derive(Debug)]
@@ -33,23 +34,6 @@ pub struct Fetched {
     pub damaged: Vec<Damage>,
     /// The series that have a value in these steps, ascending.
     pub series: Vec<FetchedSeries>,
-}
-
-/// Steps that cannot be read because a file is damaged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    /// The file, and what is wrong with it.
-    pub what: String,
-    /// When the steps begin, in seconds since the epoch, ascending.
-    pub times_secs: Vec<i64>,
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, times_secs } = self;
-        let first_secs = times_secs.first().copied().unwrap_or_default();
-        write!(f, "{what} ({} steps, the first at {first_secs} s, are not known)", times_secs.len())
-    }
 }
 
 /// The values of one series.

@@ -99,10 +99,12 @@ impl StepsWriter {
         open.continuations = steps.continuations;
         let len = open.file.metadata().map_err(SeriesError::io("read", &open.path))?.len();
         let future = steps.frames.iter().position(|frame| frame.time_secs > latest_secs);
-        let octets = future.map_or(steps.octets, |first| steps.frames[first].offset).max(FILE_HEAD_LEN);
+        let kept = &steps.frames[..future.unwrap_or(steps.frames.len())];
+        // what is behind the steps that are kept must not be read behind those that come; without any it is written over
+        let end = future.map_or(steps.octets, |first| steps.frames[first].offset);
+        let octets = if kept.is_empty() { FILE_HEAD_LEN } else { end };
         if future.is_some() {
-            let kept = aside(&open.path, ".ahead");
-            fs::copy(&open.path, kept).map_err(SeriesError::io("copy", &open.path))?;
+            fs::copy(&open.path, aside(&open.path, ".ahead")).map_err(SeriesError::io("copy", &open.path))?;
             counts.files_set_aside.fetch_add(1, Ordering::Relaxed);
         }
         if len > octets {
@@ -110,7 +112,6 @@ impl StepsWriter {
             counts.octets_cut.fetch_add(len - octets, Ordering::Relaxed);
         }
         open.octets = octets;
-        let kept = &steps.frames[..future.unwrap_or(steps.frames.len())];
         self.last_secs = kept.last().map(|frame| frame.time_secs);
         if self.last_secs.is_some() {
             self.shared.set(Arc::clone(&open.file), &open.path);
