@@ -127,7 +127,8 @@ pub(crate) struct FetchAnswer {
     times: Vec<i64>,
     /// A series of each metric, whose values are sums over a step.
     series: Vec<SeriesBody>,
-    /// Which steps have no values because a file of the statistics is damaged.
+    /// Which steps have no values because a file of the statistics is damaged; absent when none is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<String>,
 }
 
