@@ -9,6 +9,7 @@ pub mod console;
 pub mod namespace;
 pub mod pages;
 pub mod ports;
+pub mod power_loss;
 
 mod skipped;
 

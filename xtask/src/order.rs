@@ -25,6 +25,7 @@ pub(crate) const ROOMS: &[&str] = &[
     "rows",
     "meter",
     "collect",
+    "disk",
     "archive",
     "series",
     "reports",

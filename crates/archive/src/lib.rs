@@ -26,7 +26,6 @@ mod caches;
 mod check;
 mod civil;
 mod compaction;
-mod disk;
 mod durability;
 mod error;
 mod expiry;
@@ -43,6 +42,8 @@ mod options;
 mod order;
 mod portable;
 mod position;
+#[cfg(test)]
+mod power_loss;
 mod readers;
 mod recovery;
 mod ring;
@@ -63,6 +64,8 @@ mod tails;
 mod threads;
 mod upkeep;
 mod writer;
+
+use weir_disk as disk;
 
 pub use check::{CheckReport, Fault, Finding, check, rebuild_manifest};
 pub use compaction::{CompactionReport, Merge, compact};

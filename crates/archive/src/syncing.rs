@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -133,7 +133,7 @@ fn sync(shared: &Shared) {
     drop(progress);
     let failed = files.iter().find_map(|(number, file)| {
         let path = shared.layout.tail(*number);
-        disk::sync_data(file, &path).err().map(|source| (path, source))
+        sync_tail(file, &path).err().map(|source| (path, source))
     });
     let failed = failed.or_else(|| {
         let tails = shared.layout.tails();
@@ -153,6 +153,12 @@ fn sync(shared: &Shared) {
     }
     drop(progress);
     shared.durable_moved.notify_all();
+}
+
+fn sync_tail(file: &File, path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    failing::refuse(path)?;
+    disk::sync_data(file, path)
 }
 
 /// Writes the tails that a failed sync concerns to other files. Nothing is appended until that has succeeded.
@@ -239,5 +245,7 @@ fn rotate(shared: &Shared) {
     }
 }
 
+#[cfg(test)]
+mod failing;
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ pub mod state;
 
 pub use counters::{ForwardCounters, ForwardCounts};
 pub use forwarder::{ForwardError, ForwardOptions, Forwarder};
-pub use state::{ForwardState, StateError};
+pub use state::{ForwardState, KeptForwarder, StateError, forwarders};
 pub use statistics::{
     StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStep,
     StatisticsStore,

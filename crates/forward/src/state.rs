@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_archive::FollowPosition;
+use weir_archive::{FollowPosition, Position};
 
 use crate::ForwardCounts;
 
@@ -66,6 +66,13 @@ pub struct ForwardState {
     pub counts: ForwardCounts,
 }
 
+impl ForwardState {
+    /// Deliveries of an archive that are not acknowledged yet, by the last one that it has.
+    pub fn deliveries_waiting(&self, last: Position) -> u64 {
+        last.get().saturating_sub(self.position.position.get())
+    }
+}
+
 impl Default for ForwardState {
     fn default() -> Self {
         Self { position: FollowPosition::START, counts: ForwardCounts::default() }
@@ -85,9 +92,7 @@ pub(crate) struct StateFiles {
 impl StateFiles {
     /// Opens the files in the folder of an archive; made when missing.
     pub(crate) fn open(archive: &Path, name: &str) -> Result<Self, StateError> {
-        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
-        let is_ours = [".lock", ".durable", ".link", ".new"].iter().any(|ending| name.ends_with(ending));
-        if name.is_empty() || name.starts_with('.') || name == ORIGIN || is_ours || !name.chars().all(is_letter) {
+        if !is_name(name) {
             return Err(StateError::BadName { name: name.to_owned() });
         }
         let folder = archive.join(FOLDER);
@@ -121,32 +126,12 @@ impl StateFiles {
     /// How far it is; at the begin when it never ran.
     pub(crate) fn load(&self) -> Result<ForwardState, StateError> {
         let Some(lines) = self.lines()? else { return Ok(ForwardState::default()) };
-        let parse = || {
-            Some(ForwardState {
-                position: value(&lines, "position")?,
-                counts: ForwardCounts {
-                    rows_forwarded: value(&lines, "rows_forwarded")?,
-                    rows_refused: value(&lines, "rows_refused")?,
-                    rows_lost: value(&lines, "rows_lost")?,
-                    deliveries_forwarded: value(&lines, "deliveries_forwarded")?,
-                    deliveries_lost: value(&lines, "deliveries_lost")?,
-                    rewinds: value(&lines, "rewinds")?,
-                    ..ForwardCounts::default()
-                },
-            })
-        };
-        parse().ok_or_else(|| self.damaged())
+        parsed(&lines).ok_or_else(|| self.damaged())
     }
 
     /// The lines of its file; `None` when it never ran. After a crash of the machine they may be those that were durable last.
     pub(crate) fn lines(&self) -> Result<Option<String>, StateError> {
-        match read(&self.path()) {
-            // what a loss of power makes of a file that was replaced and not synced
-            Err(StateError::Damaged { path }) if std::fs::metadata(&path).is_ok_and(|found| found.len() == 0) => {
-                read(&self.durable_path())?.map(Some).ok_or(StateError::Damaged { path })
-            }
-            read => read,
-        }
+        lines_of(&self.folder, &self.name)
     }
 
     /// The error about a file that is not what was written.
@@ -197,8 +182,80 @@ impl StateFiles {
     }
 
     fn durable_path(&self) -> PathBuf {
-        self.folder.join(format!("{}.durable", self.name))
+        durable_path(&self.folder, &self.name)
     }
+}
+
+fn durable_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.durable"))
+}
+
+fn lines_of(folder: &Path, name: &str) -> Result<Option<String>, StateError> {
+    match read(&folder.join(name)) {
+        // what a loss of power makes of a file that was replaced and not synced
+        Err(StateError::Damaged { path }) if std::fs::metadata(&path).is_ok_and(|found| found.len() == 0) => {
+            read(&durable_path(folder, name))?.map(Some).ok_or(StateError::Damaged { path })
+        }
+        read => read,
+    }
+}
+
+fn parsed(lines: &str) -> Option<ForwardState> {
+    Some(ForwardState {
+        position: value(lines, "position")?,
+        counts: ForwardCounts {
+            rows_forwarded: value(lines, "rows_forwarded")?,
+            rows_refused: value(lines, "rows_refused")?,
+            rows_lost: value(lines, "rows_lost")?,
+            deliveries_forwarded: value(lines, "deliveries_forwarded")?,
+            deliveries_lost: value(lines, "deliveries_lost")?,
+            rewinds: value(lines, "rewinds")?,
+            ..ForwardCounts::default()
+        },
+    })
+}
+
+/// A forwarder of an archive, whether it runs or not.
+#[derive(Debug)]
+pub struct KeptForwarder {
+    /// The name under which the archive keeps how far it is.
+    pub name: String,
+    /// How far it was when it last kept that, about a second ago while it runs; or why that cannot be read.
+    pub state: Result<ForwardState, StateError>,
+}
+
+/// The forwarders that an archive knows, by their names: whoever has forwarded it. Nothing is locked or changed.
+///
+/// # Errors
+/// [`StateError::File`] when the folder of their files cannot be listed; none when there is no such folder.
+pub fn forwarders(archive: &Path) -> Result<Vec<KeptForwarder>, StateError> {
+    let folder = archive.join(FOLDER);
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed(&folder))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed(&folder))?.file_name();
+        let Some(name) = name.to_str().filter(|name| is_name(name)) else { continue };
+        let damaged = || StateError::Damaged { path: folder.join(name) };
+        let state = match lines_of(&folder, name) {
+            // removed meanwhile
+            Ok(None) => continue,
+            Ok(Some(lines)) => parsed(&lines).ok_or_else(damaged),
+            Err(error) => Err(error),
+        };
+        found.push(KeptForwarder { name: name.to_owned(), state });
+    }
+    found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// Whether a text can be the name of a forwarder, and of its file.
+fn is_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
+    let is_ours = [".lock", ".durable", ".link", ".new"].iter().any(|ending| name.ends_with(ending));
+    !name.is_empty() && !name.starts_with('.') && name != ORIGIN && !is_ours && name.chars().all(is_letter)
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> StateError + use<> {

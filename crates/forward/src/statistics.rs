@@ -6,7 +6,7 @@
 //! of the last step is kept after each, so a process that is killed repeats one step, with the same values. What speaks against
 //! it is the rate: a step for each round trip, which is far more than come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -256,7 +256,7 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
         progress.counts.steps_waiting = ahead.unsigned_abs();
     }
 
-    /// The rows of steps, step by step. Steps that are damaged have none.
+    /// The rows of steps, step by step. Steps that are damaged have none of what is damaged of them.
     fn steps(
         &mut self,
         series: &Arc<SeriesStore>,
@@ -268,23 +268,28 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
             resolution,
             families: self.options.families.clone(),
             keys: None,
-            from_secs: first,
+            // steps before the first one that are not among them may be damaged, which is counted
+            from_secs: first.min(self.progress.through_secs.saturating_add(1)),
             until_secs: last + 1,
         };
         // keys are there before the steps that have them, so it is read after these were found
         let catalogue = Arc::new(series.catalogue()?);
         let mut batches = Vec::new();
-        let mut damaged = 0;
+        let mut damaged: BTreeSet<i64> = BTreeSet::new();
         for batch in series.rows_with(&selection, catalogue)? {
             match batch {
                 Err(error) if error.is_damage() => {
                     tracing::warn!("series of some steps are damaged and not forwarded: {error}");
-                    damaged = found.times.len() as u64;
+                    if let SeriesError::DamagedSteps(damage) = error {
+                        damaged.extend(damage.times_secs);
+                    } else {
+                        damaged.extend(&found.times);
+                    }
                 }
                 batch => batches.push(batch?),
             }
         }
-        self.progress.counts.steps_lost += damaged;
+        self.progress.counts.steps_lost += damaged.len() as u64;
         let rows = concat_batches(&series.schema(), &batches)?;
         let times = rows.column(0).as_primitive::<TimestampMillisecondType>();
         let mut by_time: BTreeMap<i64, Vec<u32>> = found.times.iter().map(|time| (*time, Vec::new())).collect();

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weir_archive::{
-    ArchiveOptions, ExpiryOptions, FollowEvent, FollowOptions, FollowPosition, Follower, Writer, expire,
+    ArchiveOptions, ExpiryOptions, FollowEvent, FollowOptions, FollowPosition, Follower, Snapshot, Writer, expire,
 };
 use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder};
 use weir_forward::identity::row_keys;
 use weir_forward::{
     ForwardCounters, ForwardCounts, ForwardDelivery, ForwardError, ForwardOptions, ForwardOutcome, ForwardStore,
-    Forwarder, StoreError, StoredRows,
+    Forwarder, StateError, StoreError, StoredRows, forwarders,
 };
 
 /// 2026-03-01 00:00:00 UTC.
@@ -126,6 +126,26 @@ fn each_row_is_stored_once_whatever_fails() {
     writer.close().expect("closed");
     assert_eq!(forward(dir.path(), table.clone()).expect("forwarded").rows_forwarded, 30 * ROWS);
     assert!(table.numbers().into_iter().eq(0..30 * ROWS));
+}
+
+#[test]
+fn others_read_how_far_forwarders_are() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    assert!(forwarders(dir.path()).expect("read").is_empty());
+    append(&mut writer, 0..20);
+    forward(dir.path(), Table::default()).expect("forwarded");
+    append(&mut writer, 20..27);
+    writer.close().expect("closed");
+    std::fs::write(dir.path().join("forward/other"), "weir forward 1\nposition 0:3\ncrc32c 00000000\n")
+        .expect("written");
+    let last = Snapshot::open(dir.path()).expect("a snapshot").position();
+    let found = forwarders(dir.path()).expect("read");
+    let [own, other] = &found[..] else { panic!("two forwarders: {found:?}") };
+    let state = own.state.as_ref().expect("its state");
+    assert_eq!((own.name.as_str(), state.deliveries_waiting(last)), ("forward", 7));
+    assert_eq!((state.counts.rows_forwarded, state.counts.deliveries_forwarded), (20 * ROWS, 20));
+    assert!(other.name == "other" && matches!(other.state, Err(StateError::Damaged { .. })), "{other:?}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn rankings() {
-        let read = |text| Select::parse_ranking(text, &[], Some(3));
+        let read = |text: &str| Select::parse_ranking(text, &[], Some(3));
         let key = StatisticKey::parse("dstport").expect("a key");
         let sorting = Sorting { order: Order::Packets, direction: Direction::Ascending };
         let expected = Select::Statistic { key, per_protocol: true, sorting, limit: Some(3) };

@@ -4,17 +4,21 @@
 //! file     run* family* footer footer_len:u32 footer_crc:u32 "weirblck"
 //! run      len:u32 crc:u32 then presence: 0 for all known steps, or 1 and a bit for each of 288; then for each column
 //!          its chunks, and for each column of sketches the chunks of their lengths and their octets
-//! family   for each series, ascending: number:u32, then for each: offset of its run:u64
+//! family   page* first number of each page:u32
+//! page     crc:u32 then for each of 512 series, of fewer in the last page, ascending: number:u32, then for each: offset of
+//!          its run:u64
 //! footer   version:u32 step_secs:u32 known:u32 (288 times) families:u16
-//!          (family:u16 series:u32 columns:u8 sketches:u8 offset of its directory:u64)*
+//!          (family:u16 series:u32 columns:u8 sketches:u8 offset of its first page:u64 crc of its first numbers:u32)*
 //! ```
 //!
-//! The first version has no sketches, nor their number.
+//! Everything has the lowest octet first. A series is found by the first numbers of the pages and one page, and everything
+//! that is read for it is verified.
 //!
-//! Everything has the lowest octet first. The numbers of series are dense, so the place of one in the directory is guessed
-//! from the first and the last one and found with one or two reads.
+//! Two earlier versions are read. Both have, instead of pages, all numbers of a family and then all offsets, without a
+//! checksum; the numbers of series are dense, so the place of one is guessed from the first and the last one and found
+//! with one or two reads. The first version has no sketches, nor their number.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -25,9 +29,17 @@ use crate::runs::Runs;
 use crate::{FamilyId, SeriesError};
 
 const MAGIC: &[u8; 8] = b"weirblck";
-const VERSION: u32 = 2;
-/// Blocks without sketches.
+const VERSION: u32 = 3;
+/// Blocks whose directories have no checksums.
+const SECOND_VERSION: u32 = 2;
+/// Blocks without sketches, too.
 const FIRST_VERSION: u32 = 1;
+/// Series of a page of a directory.
+const PAGE_SERIES: usize = 512;
+/// Octets of a series in a directory: its number and where its run is.
+const ENTRY_LEN: usize = 12;
+/// Octets of a page that is full.
+const PAGE_LEN: usize = 4 + PAGE_SERIES * ENTRY_LEN;
 const TRAILER_LEN: u64 = 16;
 /// Octets of the presence of steps, one bit each.
 const PRESENCE_LEN: usize = BLOCK_STEPS / 8;
@@ -45,6 +57,8 @@ struct Section {
     sketches: u8,
     /// Where its directory is.
     directory: u64,
+    /// The checksum of the first numbers of its pages; `None` in earlier versions, which have no pages.
+    index_crc: Option<u32>,
 }
 
 /// A block that can be read.
@@ -79,6 +93,10 @@ impl BlockFile {
     /// The series of a family.
     pub(crate) fn ids(&self, family: FamilyId) -> Result<Vec<u32>, SeriesError> {
         let Some(section) = self.section(family) else { return Ok(Vec::new()) };
+        if let Some(checksum) = section.index_crc {
+            let entries = self.paged_entries(section, checksum, 0, u32::MAX)?;
+            return Ok(entries.into_iter().map(|(id, _)| id).collect());
+        }
         let octets = self.octets(section.directory, section.series as usize * 4);
         let octets = octets.map_err(SeriesError::io("read", &self.path))?;
         Ok(octets.chunks_exact(4).filter_map(|octets| Fields(octets).u32()).collect())
@@ -88,38 +106,81 @@ impl BlockFile {
     pub(crate) fn runs(&self, family: FamilyId, first: u32, last: u32) -> Result<Runs, SeriesError> {
         let Some(section) = self.section(family) else { return Ok(Runs::default()) };
         let mut runs = Runs::new(usize::from(section.columns), usize::from(section.sketches));
-        let io = |source| SeriesError::io("read", &self.path)(source);
-        let from = self.lower_bound(section, first).map_err(io)?;
-        let until = match last.checked_add(1) {
-            Some(_) if last == first => {
-                from + u32::from(from < section.series && self.id(section, from).map_err(io)? == first)
-            }
-            Some(end) => self.lower_bound(section, end).map_err(io)?,
-            None => section.series,
+        let entries = match section.index_crc {
+            Some(checksum) => self.paged_entries(section, checksum, first, last)?,
+            None => self.plain_entries(section, first, last).map_err(SeriesError::io("read", &self.path))?,
         };
-        if from >= until {
-            return Ok(runs);
-        }
-        let count = (until - from) as usize;
-        let ids = self.octets(section.directory + u64::from(from) * 4, count * 4).map_err(io)?;
-        let offsets = section.directory + u64::from(section.series) * 4 + u64::from(from) * 8;
-        let offsets = self.octets(offsets, count * 8).map_err(io)?;
-        let read_ahead = if count == 1 { RUN_READ } else { RUNS_READ };
+        let read_ahead = if entries.len() == 1 { RUN_READ } else { RUNS_READ };
         let mut window = Window { start: 0, octets: Vec::new(), end: section.directory, read_ahead };
-        for (mut id, mut offset) in ids.chunks_exact(4).map(Fields).zip(offsets.chunks_exact(8).map(Fields)) {
-            let (Some(id), Some(offset)) = (id.u32(), offset.u64()) else { continue };
+        for (id, offset) in entries {
+            let io = |source| SeriesError::io("read", &self.path)(source);
             let head = window.octets(&self.file, offset, 8).map_err(io)?;
             let len = 8 + u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
             let run = window.octets(&self.file, offset, len).map_err(io)?;
             if self.unpack_run(run, &mut runs).is_none() {
-                return Err(SeriesError::Damaged {
-                    path: self.path.clone(),
-                    what: "a series of it has a wrong checksum",
-                });
+                return Err(self.damaged("a series of it has a wrong checksum"));
             }
             runs.end_run(id);
         }
         Ok(runs)
+    }
+
+    fn damaged(&self, what: &'static str) -> SeriesError {
+        SeriesError::Damaged { path: self.path.clone(), what }
+    }
+
+    /// The series `first..=last` of a directory in pages, and where their runs are. Only the pages that have them are read.
+    fn paged_entries(
+        &self,
+        section: &Section,
+        index_crc: u32,
+        first: u32,
+        last: u32,
+    ) -> Result<Vec<(u32, u64)>, SeriesError> {
+        let series = section.series as usize;
+        let pages = series.div_ceil(PAGE_SERIES);
+        let index = section.directory + (pages * 4 + series * ENTRY_LEN) as u64;
+        let index = self.octets(index, pages * 4).map_err(SeriesError::io("read", &self.path))?;
+        if crc32c::crc32c(&index) != index_crc {
+            return Err(self.damaged("a directory of it has a wrong checksum"));
+        }
+        let first_ids: Vec<u32> = index.chunks_exact(4).filter_map(|octets| Fields(octets).u32()).collect();
+        let from = first_ids.partition_point(|&id| id <= first).saturating_sub(1);
+        let until = first_ids.partition_point(|&id| id <= last);
+        let mut entries = Vec::new();
+        for page in from..until {
+            let count = (series - page * PAGE_SERIES).min(PAGE_SERIES);
+            let place = section.directory + (page * PAGE_LEN) as u64;
+            let octets = self.octets(place, 4 + count * ENTRY_LEN).map_err(SeriesError::io("read", &self.path))?;
+            let (checksum, octets) = octets.split_at(4);
+            if Fields(checksum).u32() != Some(crc32c::crc32c(octets)) {
+                return Err(self.damaged("a directory of it has a wrong checksum"));
+            }
+            let (ids, offsets) = octets.split_at(count * 4);
+            let page = ids.chunks_exact(4).zip(offsets.chunks_exact(8));
+            let page = page.filter_map(|(id, offset)| Some((Fields(id).u32()?, Fields(offset).u64()?)));
+            entries.extend(page.filter(|(id, _)| (first..=last).contains(id)));
+        }
+        Ok(entries)
+    }
+
+    /// The same of a directory of earlier versions, which has no checksums.
+    fn plain_entries(&self, section: &Section, first: u32, last: u32) -> io::Result<Vec<(u32, u64)>> {
+        let from = self.lower_bound(section, first)?;
+        let until = match last.checked_add(1) {
+            Some(_) if last == first => from + u32::from(from < section.series && self.id(section, from)? == first),
+            Some(end) => self.lower_bound(section, end)?,
+            None => section.series,
+        };
+        if from >= until {
+            return Ok(Vec::new());
+        }
+        let count = (until - from) as usize;
+        let ids = self.octets(section.directory + u64::from(from) * 4, count * 4)?;
+        let offsets = section.directory + u64::from(section.series) * 4 + u64::from(from) * 8;
+        let offsets = self.octets(offsets, count * 8)?;
+        let entries = ids.chunks_exact(4).zip(offsets.chunks_exact(8));
+        Ok(entries.filter_map(|(id, offset)| Some((Fields(id).u32()?, Fields(offset).u64()?))).collect())
     }
 
     fn octets(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
@@ -238,7 +299,7 @@ fn footer(file: &File) -> io::Result<Option<Vec<u8>>> {
 fn parsed_footer(footer: &[u8], step_secs: u32) -> Option<([u32; BLOCK_STEPS], Vec<Section>)> {
     let mut fields = Fields(footer);
     let version = fields.u32()?;
-    ([FIRST_VERSION, VERSION].contains(&version) && fields.u32()? == step_secs).then_some(())?;
+    ([FIRST_VERSION, SECOND_VERSION, VERSION].contains(&version) && fields.u32()? == step_secs).then_some(())?;
     let mut known = [0; BLOCK_STEPS];
     for known in &mut known {
         *known = fields.u32()?;
@@ -249,7 +310,9 @@ fn parsed_footer(footer: &[u8], step_secs: u32) -> Option<([u32; BLOCK_STEPS], V
         let (family, series) = (FamilyId(fields.u16()?), fields.u32()?);
         let columns = fields.u8()?;
         let sketches = if version == FIRST_VERSION { 0 } else { fields.u8()? };
-        sections.push(Section { family, series, columns, sketches, directory: fields.u64()? });
+        let directory = fields.u64()?;
+        let index_crc = if version == VERSION { Some(fields.u32()?) } else { None };
+        sections.push(Section { family, series, columns, sketches, directory, index_crc });
     }
     Some((known, sections))
 }
@@ -265,15 +328,14 @@ pub(crate) struct BlockWriter {
     step_secs: u32,
     sections: Vec<Section>,
     /// Series of the family that is being written, and where their runs are.
-    ids: Vec<u8>,
-    offsets: Vec<u8>,
+    entries: Vec<(u32, u64)>,
     run: Vec<u8>,
 }
 
 impl BlockWriter {
     pub(crate) fn create(path: &Path, resolution: Resolution, known: &[u32; BLOCK_STEPS]) -> Result<Self, SeriesError> {
         let part = path.with_extension("part");
-        let file = File::create(&part).map_err(SeriesError::io("create", &part))?;
+        let file = weir_disk::create(&part).map_err(SeriesError::io("create", &part))?;
         Ok(Self {
             path: path.to_owned(),
             part,
@@ -282,8 +344,7 @@ impl BlockWriter {
             known: *known,
             step_secs: resolution.step_secs,
             sections: Vec::new(),
-            ids: Vec::new(),
-            offsets: Vec::new(),
+            entries: Vec::new(),
             run: Vec::new(),
         })
     }
@@ -315,8 +376,7 @@ impl BlockWriter {
             let checksum = crc32c::crc32c(&self.run[8..]);
             self.run[..4].copy_from_slice(&len.to_le_bytes());
             self.run[4..8].copy_from_slice(&checksum.to_le_bytes());
-            self.ids.extend_from_slice(&id.to_le_bytes());
-            self.offsets.extend_from_slice(&self.octets.to_le_bytes());
+            self.entries.push((*id, self.octets));
             self.file.write_all(&self.run).map_err(SeriesError::io("write", &self.part))?;
             self.octets += self.run.len() as u64;
         }
@@ -325,16 +385,24 @@ impl BlockWriter {
 
     /// Ends the family that is being written.
     pub(crate) fn end_family(&mut self, family: FamilyId, columns: usize, sketches: usize) -> Result<(), SeriesError> {
-        let series = (self.ids.len() / 4) as u32;
+        let series = self.entries.len() as u32;
         let (columns, sketches) = (columns as u8, sketches as u8);
-        let section = Section { family, series, columns, sketches, directory: self.octets };
-        self.sections.push(section);
-        for octets in [&self.ids, &self.offsets] {
+        let mut directory = Vec::with_capacity(self.entries.len() * ENTRY_LEN);
+        let mut index = Vec::new();
+        for page in self.entries.chunks(PAGE_SERIES) {
+            index.extend_from_slice(&page[0].0.to_le_bytes());
+            let mut octets: Vec<u8> = page.iter().flat_map(|(id, _)| id.to_le_bytes()).collect();
+            octets.extend(page.iter().flat_map(|(_, offset)| offset.to_le_bytes()));
+            directory.extend_from_slice(&crc32c::crc32c(&octets).to_le_bytes());
+            directory.extend_from_slice(&octets);
+        }
+        let index_crc = Some(crc32c::crc32c(&index));
+        self.sections.push(Section { family, series, columns, sketches, directory: self.octets, index_crc });
+        for octets in [&directory, &index] {
             self.file.write_all(octets).map_err(SeriesError::io("write", &self.part))?;
             self.octets += octets.len() as u64;
         }
-        self.ids.clear();
-        self.offsets.clear();
+        self.entries.clear();
         Ok(())
     }
 
@@ -348,13 +416,14 @@ impl BlockWriter {
             footer.extend_from_slice(&section.series.to_le_bytes());
             footer.extend_from_slice(&[section.columns, section.sketches]);
             footer.extend_from_slice(&section.directory.to_le_bytes());
+            footer.extend_from_slice(&section.index_crc.unwrap_or_default().to_le_bytes());
         }
         let trailer =
             [&(footer.len() as u32).to_le_bytes()[..], &crc32c::crc32c(&footer).to_le_bytes(), &MAGIC[..]].concat();
         let written = self.file.write_all(&footer).and_then(|()| self.file.write_all(&trailer));
         written.and_then(|()| self.file.flush()).map_err(SeriesError::io("write", &self.part))?;
-        self.file.get_ref().sync_all().map_err(SeriesError::io("sync", &self.part))?;
-        fs::rename(&self.part, &self.path).map_err(SeriesError::io("rename", &self.part))?;
+        weir_disk::sync(self.file.get_ref(), &self.part).map_err(SeriesError::io("sync", &self.part))?;
+        weir_disk::rename(&self.part, &self.path).map_err(SeriesError::io("rename", &self.part))?;
         crate::folder::sync_parent(&self.path)
     }
 }

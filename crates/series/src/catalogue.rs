@@ -163,13 +163,13 @@ impl CatalogueWriter {
     pub(crate) fn open(folder: &Folder) -> Result<Self, SeriesError> {
         let path = folder.0.join(FILE);
         let (catalogue, octets) = Catalogue::read_counted(&path)?;
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        let file = file.map_err(SeriesError::io("open", &path))?;
+        let opened = weir_disk::open_or_create(OpenOptions::new().append(true), &path);
+        let file = opened.map_err(SeriesError::io("open", &path))?;
         // a line that was not finished
-        file.set_len(octets).map_err(SeriesError::io("shorten", &path))?;
+        weir_disk::set_length(&file, &path, octets).map_err(SeriesError::io("shorten", &path))?;
         let next = catalogue.families.iter().map(Keys::next).collect();
         let (file, shared) = (Arc::new(file), SharedFile::default());
-        shared.set(Arc::clone(&file));
+        shared.set(Arc::clone(&file), &path);
         Ok(Self { catalogue, folder: folder.clone(), file, shared, waiting: String::new(), octets, next })
     }
 
@@ -204,6 +204,7 @@ impl CatalogueWriter {
             let _ = self.file.set_len(self.octets);
             return Err(SeriesError::io("write", &path)(error));
         }
+        weir_disk::written(&path);
         self.octets += self.waiting.len() as u64;
         self.waiting.clear();
         Ok(())
@@ -240,7 +241,7 @@ impl CatalogueWriter {
         folder::replace(&path, text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path).map_err(SeriesError::io("open", &path))?;
         self.file = Arc::new(file);
-        self.shared.set(Arc::clone(&self.file));
+        self.shared.set(Arc::clone(&self.file), &path);
         (self.catalogue, self.octets) = (kept, text.len() as u64);
         Ok(())
     }

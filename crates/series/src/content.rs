@@ -10,7 +10,7 @@ use crate::frame::{self, Frame};
 use crate::resolution::{BLOCK_STEPS, Resolution};
 use crate::rows::{distinct, merged_sketch};
 use crate::runs::Runs;
-use crate::{Family, FamilyId, MetricKind, SeriesError};
+use crate::{Family, FamilyId, FamilyRows, MetricKind, SeriesError};
 
 /// A block that can be read.
 #[derive(Debug)]
@@ -74,7 +74,16 @@ impl Content {
         }
     }
 
-    /// Reads the series `first..=last` of a family.
+    /// The places of steps that are left out because their checksums are wrong, ascending.
+    pub(crate) fn damaged(&self) -> &[u16] {
+        match self {
+            Self::Block(_) => &[],
+            Self::Steps(file) => &file.damaged_places,
+        }
+    }
+
+    /// Reads the series `first..=last` of a family. A block that is damaged where they are is an error; of steps those that are
+    /// damaged there are left out and noted.
     pub(crate) fn runs(&self, id: FamilyId, family: &Family, first: u32, last: u32) -> Result<Runs, SeriesError> {
         match self {
             Self::Block(file) => file.runs(id, first, last),
@@ -104,8 +113,12 @@ pub(crate) struct StepsFile {
     known: [u32; BLOCK_STEPS],
     /// Octets up to the end of the last whole frame.
     pub(crate) octets: u64,
-    /// Steps that are left out because their checksums are wrong.
+    /// Frames that are left out because their checksums are wrong.
     pub(crate) damaged: u64,
+    /// The continuations of the last frame.
+    pub(crate) continuations: u32,
+    /// The places of their steps, ascending. Of a step that came in parts no part is known when one is damaged.
+    damaged_places: Vec<u16>,
 }
 
 impl StepsFile {
@@ -122,7 +135,12 @@ impl StepsFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(SeriesError::io("open", &path)(error)),
         };
-        let found = frame::frames(&file, resolution.step_secs, verify).map_err(SeriesError::io("read", &path))?;
+        let mut found = frame::frames(&file, resolution.step_secs, verify).map_err(SeriesError::io("read", &path))?;
+        let damaged_places = places_of(&found.damaged, resolution, block);
+        if !damaged_places.is_empty() {
+            let is_damaged = |frame: &Frame| damaged_places.contains(&(resolution.place_of(frame.time_secs) as u16));
+            found.frames.retain(|frame| !is_damaged(frame));
+        }
         let mut known = [0; BLOCK_STEPS];
         for frame in &found.frames {
             let place = &mut known[resolution.place_of(frame.time_secs)];
@@ -135,7 +153,9 @@ impl StepsFile {
             frames: found.frames,
             known,
             octets: found.octets,
-            damaged: found.damaged,
+            damaged: found.damaged.len() as u64,
+            continuations: found.continuations.unwrap_or_default(),
+            damaged_places,
         }))
     }
 
@@ -156,63 +176,85 @@ impl StepsFile {
     }
 
     /// Rows of one group.
-    pub(crate) fn rows(&self, group: &frame::Group, first: u32, last: u32) -> Result<crate::FamilyRows, SeriesError> {
+    pub(crate) fn rows(&self, group: &frame::Group, first: u32, last: u32) -> Result<FamilyRows, SeriesError> {
         group.rows(&self.file, first, last).map_err(SeriesError::io("read", &self.path))
     }
 
     /// Reads the series `first..=last`, and sorts them by series.
     pub(crate) fn runs(&self, id: FamilyId, family: &Family, first: u32, last: u32) -> Result<Runs, SeriesError> {
-        let mut steps = Vec::new();
+        let (mut steps, mut damaged) = (Vec::new(), Vec::new());
         let (mut width, mut sketches) = (0, 0);
         for (place, group) in self.groups(id) {
-            let rows = self.rows(&group, first, last)?;
+            let rows = match self.rows(&group, first, last) {
+                Err(error) if error.is_damage() => {
+                    damaged.push(place);
+                    continue;
+                }
+                rows => rows?,
+            };
             width = width.max(rows.columns.len());
             sketches = sketches.max(rows.sketches.len());
             if !rows.ids.is_empty() {
                 steps.push((place, rows));
             }
         }
-        let mut order: Vec<(u32, u32, u32)> = Vec::new();
-        for (step, (_, rows)) in (0_u32..).zip(&steps) {
-            order.extend((0_u32..).zip(&rows.ids).map(|(row, &id)| (id, step, row)));
-        }
-        // by series and then by step: steps are in order, so a stable sort by series is enough
-        order.sort_by_key(|&(id, ..)| id);
-        let mut runs = Runs::new(width, sketches);
-        let mut last_place = None;
-        for (index, &(id, step, row)) in order.iter().enumerate() {
-            let (place, rows) = &steps[step as usize];
-            let is_amended = last_place == Some(*place);
-            for (column, (out, values)) in runs.columns.iter_mut().zip(&rows.columns).enumerate() {
-                let value = values[row as usize];
-                match out.last_mut().filter(|_| is_amended) {
-                    Some(old) => *old = amended(*old, value, family, column),
-                    None => out.push(value),
-                }
-            }
-            for (metric, out) in runs.sketches.iter_mut().enumerate() {
-                let new = rows.sketch(metric, row as usize);
-                let Some(old) = out.last_mut().filter(|_| is_amended) else {
-                    out.push(new.unwrap_or_default().into());
-                    continue;
-                };
-                let known = Some(&**old).filter(|octets| !octets.is_empty());
-                *old = merged_sketch(&family.metrics[metric], [known, new].into_iter());
-                if let Some((value, count)) = runs.columns[metric].last_mut().zip(distinct(old)) {
-                    *value = count;
-                }
-            }
-            if !is_amended {
-                runs.places.push(*place);
-            }
-            last_place = Some(*place);
-            if order.get(index + 1).is_none_or(|&(next, ..)| next != id) {
-                runs.end_run(id);
-                last_place = None;
-            }
-        }
+        // another part of the step would be half of it
+        steps.retain(|(place, _)| !damaged.contains(place));
+        let mut runs = sorted_runs(&steps, family, width, sketches);
+        runs.damaged = damaged;
         Ok(runs)
     }
+}
+
+/// The places of steps between times, ascending.
+fn places_of(times: &[(i64, i64)], resolution: Resolution, block: i64) -> Vec<u16> {
+    let time = |place: u16| block * resolution.block_secs() + i64::from(place) * i64::from(resolution.step_secs);
+    let is_in = |place: &u16| times.iter().any(|&(first, last)| (first..=last).contains(&time(*place)));
+    (0..BLOCK_STEPS as u16).filter(is_in).collect()
+}
+
+/// Sorts the rows of steps, which come with their places, by series.
+fn sorted_runs(steps: &[(u16, FamilyRows)], family: &Family, width: usize, sketches: usize) -> Runs {
+    let mut order: Vec<(u32, u32, u32)> = Vec::new();
+    for (step, (_, rows)) in (0_u32..).zip(steps) {
+        order.extend((0_u32..).zip(&rows.ids).map(|(row, &id)| (id, step, row)));
+    }
+    // by series and then by step: steps are in order, so a stable sort by series is enough
+    order.sort_by_key(|&(id, ..)| id);
+    let mut runs = Runs::new(width, sketches);
+    let mut last_place = None;
+    for (index, &(id, step, row)) in order.iter().enumerate() {
+        let (place, rows) = &steps[step as usize];
+        let is_amended = last_place == Some(*place);
+        for (column, (out, values)) in runs.columns.iter_mut().zip(&rows.columns).enumerate() {
+            let value = values[row as usize];
+            match out.last_mut().filter(|_| is_amended) {
+                Some(old) => *old = amended(*old, value, family, column),
+                None => out.push(value),
+            }
+        }
+        for (metric, out) in runs.sketches.iter_mut().enumerate() {
+            let new = rows.sketch(metric, row as usize);
+            let Some(old) = out.last_mut().filter(|_| is_amended) else {
+                out.push(new.unwrap_or_default().into());
+                continue;
+            };
+            let known = Some(&**old).filter(|octets| !octets.is_empty());
+            *old = merged_sketch(&family.metrics[metric], [known, new].into_iter());
+            if let Some((value, count)) = runs.columns[metric].last_mut().zip(distinct(old)) {
+                *value = count;
+            }
+        }
+        if !is_amended {
+            runs.places.push(*place);
+        }
+        last_place = Some(*place);
+        if order.get(index + 1).is_none_or(|&(next, ..)| next != id) {
+            runs.end_run(id);
+            last_place = None;
+        }
+    }
+    runs
 }
 
 /// The value of a step that was written in two parts. Only finest steps are, whose columns are the metrics.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::Damage;
+
 /// Why a store could not be opened, written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -31,6 +33,9 @@ pub enum SeriesError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// Steps cannot be read because a file is damaged.
+    #[error("{0}")]
+    DamagedSteps(Damage),
     /// The description of the store is not readable.
     #[error("cannot understand {}: {what}", path.display())]
     Description {
@@ -102,7 +107,7 @@ impl SeriesError {
     /// Whether a file is damaged, so that trying again is of no use.
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Damaged { .. } => true,
+            Self::Damaged { .. } | Self::DamagedSteps(_) => true,
             Self::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::resolution::{self, Resolution, steps_text};
 use crate::{Family, SeriesError};
 
 /// Version of the layout that this program writes, and the newest that it reads.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The description of a store.
 const DESCRIPTION: &str = "store.toml";
 
@@ -83,7 +83,7 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 impl Folder {
     /// Takes the lock of the writer.
     pub(crate) fn lock(&self) -> Result<Lock, SeriesError> {
-        fs::create_dir_all(&self.0).map_err(SeriesError::io("make the folder", &self.0))?;
+        create_folder(&self.0)?;
         let path = self.0.join("lock");
         let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let file = open.map_err(SeriesError::io("open", &path))?;
@@ -207,14 +207,24 @@ impl Folder {
     }
 }
 
+/// The name of a file that is not read any more.
+pub(crate) fn aside(path: &Path, why: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(why);
+    name.into()
+}
+
+/// Gives a file a name under which it is not read.
+pub(crate) fn set_aside(path: &Path, why: &str) -> Result<(), SeriesError> {
+    weir_disk::rename(path, &aside(path, why)).map_err(SeriesError::io("rename", path))
+}
+
 /// Gives a file other contents, all at once.
 pub(crate) fn replace(path: &Path, octets: &[u8]) -> Result<(), SeriesError> {
     let part = path.with_extension("part");
     let write = || {
-        let mut file = File::create(&part)?;
-        file.write_all(octets)?;
-        file.sync_all()?;
-        fs::rename(&part, path)
+        weir_disk::write_synced(&part, octets)?;
+        weir_disk::rename(&part, path)
     };
     write().map_err(SeriesError::io("write", path))?;
     sync_parent(path)
@@ -222,6 +232,21 @@ pub(crate) fn replace(path: &Path, octets: &[u8]) -> Result<(), SeriesError> {
 
 /// Makes the name of a file durable.
 pub(crate) fn sync_parent(path: &Path) -> Result<(), SeriesError> {
-    let Some(parent) = path.parent() else { return Ok(()) };
-    File::open(parent).and_then(|folder| folder.sync_all()).map_err(SeriesError::io("sync", parent))
+    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { return Ok(()) };
+    weir_disk::sync_folder(parent).map_err(SeriesError::io("sync", parent))
+}
+
+/// Makes a folder with a durable name, when there is none.
+pub(crate) fn create_folder(path: &Path) -> Result<(), SeriesError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(SeriesError::io("make the folder", parent))?;
+    }
+    match weir_disk::create_folder(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made.map_err(SeriesError::io("make the folder", path))?,
+    }
+    sync_parent(path)
 }

@@ -34,6 +34,7 @@ mod catalogue;
 mod column;
 mod consolidation;
 mod content;
+mod damage;
 mod error;
 mod family;
 mod folder;
@@ -50,6 +51,7 @@ mod turning;
 mod writer;
 
 pub use catalogue::Catalogue;
+pub use damage::Damage;
 pub use error::SeriesError;
 pub use family::{Coverage, Family, FamilyId, Metric, MetricKind, SeriesId, Sketch};
 pub use following::StepsAfter;

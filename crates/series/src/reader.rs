@@ -6,9 +6,11 @@ use std::path::Path;
 use crate::consolidation::FOLDS;
 use crate::content::Content;
 use crate::folder::{Description, FileKind, Folder};
-use crate::resolution::Resolution;
+use crate::resolution::{BLOCK_STEPS, Resolution};
 use crate::runs::Runs;
-use crate::{Catalogue, DistinctSketch, Family, FamilyId, MetricKind, QuantileSketch, SeriesError, SeriesId, Sketch};
+use crate::{
+    Catalogue, Damage, DistinctSketch, Family, FamilyId, MetricKind, QuantileSketch, SeriesError, SeriesId, Sketch,
+};
 
 /// A store that is read, also while it is written.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Fetched {
     is_finest: bool,
     /// For each step how many of the finest steps are known of it; 0 for a gap.
     pub known: Vec<u32>,
+    /// Steps that are gaps because their files are damaged. Whoever shows the values must say so.
+    pub damaged: Vec<Damage>,
     /// The series that have a value in these steps, ascending.
     pub series: Vec<FetchedSeries>,
 }
@@ -143,7 +147,7 @@ impl SeriesStore {
     }
 
     /// Reads the series `ids` of a family, or all of them, from one time until another, in seconds since the epoch. The
-    /// steps are those that begin in it.
+    /// steps are those that begin in it. Steps whose files are damaged are gaps, and in [`Fetched::damaged`].
     pub fn fetch(
         &self,
         family: FamilyId,
@@ -180,19 +184,31 @@ impl SeriesStore {
             step_secs: resolution.step_secs,
             is_finest,
             known: vec![0; steps],
+            damaged: Vec::new(),
             series: Vec::new(),
         };
-        let Some(spec) = self.families().get(usize::from(family.0)) else {
+        let Some(counted) = self.description.families.get(usize::from(family.0)) else {
             return Err(SeriesError::Unknown { kind: "family", name: family.0.to_string() });
         };
         let last_secs = first_secs + (steps as i64 - 1) * step;
         let wanted = resolution.block_of(first_secs)..=resolution.block_of(last_secs);
         let mut places: Vec<u32> = Vec::new();
         for (&block, &kind) in blocks.range(wanted).filter(|_| steps > 0) {
-            let Some(content) = Content::open(&self.folder, resolution, block, kind)? else { continue };
             let offset = (block * resolution.block_secs() - first_secs) / step;
-            let counted = &self.description.families[usize::from(family.0)];
-            for (place, &known) in (offset..).zip(content.known()) {
+            let read = match self.read_block(family, ids, resolution, block, kind) {
+                Err(error) if error.is_damage() => {
+                    fetched.note_damage(with_source(&error), (offset..).take(BLOCK_STEPS));
+                    continue;
+                }
+                read => read?,
+            };
+            let Some(read) = read else { continue };
+            if !read.damaged.is_empty() {
+                let path = self.folder.file(resolution, block, FileKind::Steps);
+                let what = format!("{} is damaged: steps of it have wrong checksums", path.display());
+                fetched.note_damage(what, read.damaged.iter().map(|place| offset + i64::from(*place)));
+            }
+            for (place, known) in (offset..).zip(read.known) {
                 let time_secs = first_secs + place * step;
                 // a step that ends later may have steps in which the family was counted
                 let is_known = counted.is_counted(time_secs) || counted.is_counted(time_secs + step - 1);
@@ -200,25 +216,75 @@ impl SeriesStore {
                     *out = if is_known { known } else { 0 };
                 }
             }
-            match ids {
-                Ids::List(ids) => {
-                    for id in ids {
-                        let runs = content.runs(family, spec, id.0, id.0)?;
-                        fetched.append(&runs, offset, &mut places);
-                    }
-                }
-                Ids::Range(first, last) => {
-                    fetched.append(&content.runs(family, spec, first, last)?, offset, &mut places);
-                }
+            for runs in &read.runs {
+                fetched.append(runs, offset, &mut places);
             }
         }
         fetched.series.retain(|series| !series.steps.is_empty());
         fetched.series.sort_by_key(|series| series.id);
         Ok(fetched)
     }
+
+    /// Reads series of a block without the steps that are damaged where the series are.
+    fn read_block(
+        &self,
+        family: FamilyId,
+        ids: Ids<'_>,
+        resolution: Resolution,
+        block: i64,
+        kind: FileKind,
+    ) -> Result<Option<ReadBlock>, SeriesError> {
+        let Some(content) = Content::open(&self.folder, resolution, block, kind)? else { return Ok(None) };
+        let spec = &self.families[usize::from(family.0)];
+        let runs: Result<Vec<Runs>, SeriesError> = match ids {
+            Ids::List(ids) => ids.iter().map(|id| content.runs(family, spec, id.0, id.0)).collect(),
+            Ids::Range(first, last) => content.runs(family, spec, first, last).map(|runs| vec![runs]),
+        };
+        let mut read = ReadBlock { known: *content.known(), runs: runs?, damaged: content.damaged().to_vec() };
+        let places: BTreeSet<u16> = read.runs.iter().flat_map(|runs| &runs.damaged).copied().collect();
+        if !places.is_empty() {
+            read.damaged.extend(places);
+            // a step is known of all series that are read, or of none
+            for runs in &mut read.runs {
+                runs.leave_out(&read.damaged);
+            }
+            for place in &read.damaged {
+                read.known[usize::from(*place)] = 0;
+            }
+        }
+        Ok(Some(read))
+    }
+}
+
+/// What was read of a block.
+#[derive(Debug)]
+struct ReadBlock {
+    /// For each step how many of the finest steps are known of it.
+    known: [u32; BLOCK_STEPS],
+    runs: Vec<Runs>,
+    /// The places of steps that are damaged.
+    damaged: Vec<u16>,
+}
+
+/// An error with what the system said, on one line.
+fn with_source(error: &SeriesError) -> String {
+    match error {
+        SeriesError::Io { source, .. } => format!("{error}: {source}"),
+        error => error.to_string(),
+    }
 }
 
 impl Fetched {
+    /// Notes that steps, by their places, cannot be read; those outside the time asked for are nothing to it.
+    fn note_damage(&mut self, what: String, places: impl Iterator<Item = i64>) {
+        let inside = places.filter(|place| (0..self.known.len() as i64).contains(place));
+        let mut times_secs: Vec<i64> = inside.map(|place| self.time_secs(place as usize)).collect();
+        times_secs.sort_unstable();
+        if !times_secs.is_empty() {
+            self.damaged.push(Damage { what, times_secs });
+        }
+    }
+
     /// Adds these series without a value, where they have none: in a complete family they were zero in every known step.
     pub(crate) fn add_silent(&mut self, ids: impl Iterator<Item = SeriesId>) {
         let known: BTreeSet<SeriesId> = self.series.iter().map(|series| series.id).collect();

@@ -13,12 +13,14 @@ pub(crate) struct Runs {
     pub(crate) columns: Vec<Vec<u64>>,
     /// The sketches, for each metric; for none when there are none.
     pub(crate) sketches: Vec<Vec<Box<[u8]>>>,
+    /// Places of steps that are damaged where these series are, and left out.
+    pub(crate) damaged: Vec<u16>,
 }
 
 impl Runs {
     pub(crate) fn new(columns: usize, sketches: usize) -> Self {
         let (columns, sketches) = (vec![Vec::new(); columns], vec![Vec::new(); sketches]);
-        Self { ids: Vec::new(), starts: vec![0], places: Vec::new(), columns, sketches }
+        Self { ids: Vec::new(), starts: vec![0], places: Vec::new(), columns, sketches, damaged: Vec::new() }
     }
 
     /// Makes columns of sketches that are not known, up to so many: a slice of series may have none where others have some.
@@ -33,8 +35,30 @@ impl Runs {
         self.starts.push(self.places.len());
     }
 
+    /// Leaves the values of steps at these places out.
+    pub(crate) fn leave_out(&mut self, places: &[u16]) {
+        let stays: Vec<bool> = self.places.iter().map(|place| !places.contains(place)).collect();
+        let mut before = 0;
+        let left = stays.iter().map(|stays| {
+            before += usize::from(*stays);
+            before
+        });
+        // how many values there are up to each place, and none before the first one
+        let left: Vec<usize> = std::iter::once(0).chain(left).collect();
+        self.starts.iter_mut().for_each(|start| *start = left[*start]);
+        keep(&mut self.places, &stays);
+        self.columns.iter_mut().for_each(|column| keep(column, &stays));
+        self.sketches.iter_mut().for_each(|column| keep(column, &stays));
+    }
+
     /// The rows of the series at this index.
     pub(crate) fn rows(&self, index: usize) -> std::ops::Range<usize> {
         self.starts[index]..self.starts[index + 1]
     }
+}
+
+/// Leaves the values that stay.
+fn keep<T>(values: &mut Vec<T>, stays: &[bool]) {
+    let mut stays = stays.iter();
+    values.retain(|_| stays.next().copied().unwrap_or(true));
 }

@@ -21,7 +21,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use crate::reader::{Blocks, Fetched, FetchedSeries, Ids, SeriesStore};
 use crate::resolution::Resolution;
-use crate::{Catalogue, Coverage, Family, FamilyId, Point, SeriesError, SeriesId, Sketch};
+use crate::{Catalogue, Coverage, Damage, Family, FamilyId, Point, SeriesError, SeriesId, Sketch};
 
 /// Series of a block that become rows at once.
 const SLICE_SERIES: u32 = 1 << 14;
@@ -71,6 +71,8 @@ pub struct SeriesRows {
     resolution: Resolution,
     blocks: Blocks,
     parts: std::vec::IntoIter<Part>,
+    /// Steps of the last part that cannot be read.
+    damaged: Vec<Damage>,
 }
 
 /// What is read at once.
@@ -119,7 +121,8 @@ impl SeriesStore {
         Arc::new(Schema::new(fields))
     }
 
-    /// Reads series as rows.
+    /// Reads series as rows. Of steps whose files are damaged there are none; that is an error behind the rows of the same
+    /// block, after which there may be more.
     pub fn rows(self: &Arc<Self>, selection: &RowSelection) -> Result<SeriesRows, SeriesError> {
         self.rows_with(selection, Arc::new(self.catalogue()?))
     }
@@ -169,6 +172,7 @@ impl SeriesStore {
             resolution,
             blocks,
             parts: parts.into_iter(),
+            damaged: Vec::new(),
         })
     }
 }
@@ -179,13 +183,14 @@ impl SeriesRows {
         Arc::clone(&self.schema)
     }
 
-    fn read(&self, part: &Part) -> Result<Option<RecordBatch>, SeriesError> {
+    fn read(&mut self, part: &Part) -> Result<Option<RecordBatch>, SeriesError> {
         let ids = match &part.ids {
             PartIds::List(ids) => Ids::List(ids),
             PartIds::Range(first, last) => Ids::Range(*first, *last),
         };
         let times = (part.from_secs, part.until_secs);
         let mut fetched = self.store.fetch_ids(part.family, ids, self.resolution, times, &self.blocks)?;
+        self.damaged.append(&mut fetched.damaged);
         let family = &self.store.families()[usize::from(part.family.0)];
         if family.coverage == Coverage::Complete {
             // whichever blocks a question reads, each series has a row for each known step
@@ -207,6 +212,9 @@ impl Iterator for SeriesRows {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
+            if let Some(damage) = self.damaged.pop() {
+                return Some(Err(SeriesError::DamagedSteps(damage)));
+            }
             let part = self.parts.next()?;
             if let Some(batch) = self.read(&part).transpose() {
                 return Some(batch);

@@ -1,29 +1,36 @@
 //! Turns finished steps around into blocks, and removes what is older than its retention.
 
-use std::fs;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block::BlockWriter;
 use crate::content::StepsFile;
-use crate::folder::{FileKind, Folder};
+use crate::folder::{FileKind, Folder, set_aside};
 use crate::resolution::Resolution;
 use crate::{Family, FamilyId, SeriesError};
 
 /// Rows that are in memory at once.
 const SLICE_ROWS: u64 = 4 << 20;
 
-/// Turns around the steps of all blocks before `current`, and removes blocks before `oldest`. Returns how many blocks were
-/// made.
+/// What was done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Turned {
+    /// Blocks made.
+    pub(crate) blocks: u64,
+    /// Steps left out because they are damaged.
+    pub(crate) steps_damaged: u64,
+    /// Files of steps set aside because nothing of them can be read.
+    pub(crate) files_damaged: u64,
+}
+
+/// Turns around the steps of all blocks before `current`, and removes blocks before `oldest`.
 pub(crate) fn turn_around(
     folder: &Folder,
     resolution: Resolution,
     families: &[Family],
     current: i64,
     oldest: i64,
-    damaged: &AtomicU64,
-) -> Result<u64, SeriesError> {
-    let mut made = 0;
+) -> Result<Turned, SeriesError> {
+    let mut turned = Turned::default();
     let blocks = folder.blocks(resolution)?;
     // as many blocks stay as the retention has: a clock that is years ahead must not remove what there is
     let newest: usize = blocks.len().saturating_sub(resolution.blocks_kept());
@@ -33,18 +40,26 @@ pub(crate) fn turn_around(
             remove(folder, resolution, block, FileKind::Steps)?;
         } else if block < current {
             if kind == FileKind::Steps {
-                damaged.fetch_add(make_block(folder, resolution, families, block)?, Ordering::Relaxed);
-                made += 1;
+                match make_block(folder, resolution, families, block) {
+                    // it would be met again at every block that ends, and no other one would be made
+                    Err(error) if error.is_damage() => {
+                        set_aside(&folder.file(resolution, block, FileKind::Steps), ".damaged")?;
+                        turned.files_damaged += 1;
+                        continue;
+                    }
+                    damaged => turned.steps_damaged += damaged?,
+                }
+                turned.blocks += 1;
             }
             remove(folder, resolution, block, FileKind::Steps)?;
         }
     }
-    Ok(made)
+    Ok(turned)
 }
 
 fn remove(folder: &Folder, resolution: Resolution, block: i64, kind: FileKind) -> Result<(), SeriesError> {
     let path = folder.file(resolution, block, kind);
-    match fs::remove_file(&path) {
+    match weir_disk::remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SeriesError::io("remove", &path)(error)),
         _ => Ok(()),
     }
@@ -71,6 +86,10 @@ fn make_block(folder: &Folder, resolution: Resolution, families: &[Family], bloc
         let bound = |slice: u64| (slice * (u64::from(last) + 1) / slices) as u32;
         for slice in 0..slices {
             let mut runs = steps.runs(id, family, bound(slice), bound(slice + 1).wrapping_sub(1))?;
+            if !runs.damaged.is_empty() {
+                let path = folder.file(resolution, block, FileKind::Steps);
+                return Err(SeriesError::Damaged { path, what: "it has changed while it was read" });
+            }
             runs.widen(sketches);
             writer.write(&runs)?;
         }

@@ -150,8 +150,23 @@ impl StatisticsWriter {
     }
 
     /// Forgets series that are in no step any more, and returns how many. It reads which series every block has, so it is
-    /// for now and then: keys that come and go would otherwise make the catalogue grow for ever.
+    /// for now and then: keys that come and go would otherwise make the catalogue grow for ever. While a file is damaged, it is
+    /// not known which series are in it, and none is forgotten.
     pub fn forget_unused(&mut self) -> Result<usize, SeriesError> {
+        let mut used = match self.used() {
+            Err(error) if error.is_damage() => return Ok(0),
+            used => used?,
+        };
+        for (used, cut) in used.iter_mut().zip(&self.cuts) {
+            used.extend(cut.map(|cut| cut.other));
+        }
+        let before = self.catalogue().len();
+        self.catalogue.retain(|family, id| used[usize::from(family.0)].contains(&id.0))?;
+        Ok(before - self.catalogue().len())
+    }
+
+    /// For each family the series that are in any step.
+    fn used(&self) -> Result<Vec<HashSet<u32>>, SeriesError> {
         let mut used = vec![HashSet::new(); self.families.len()];
         for &resolution in &self.resolutions {
             for (block, kind) in self.folder.blocks(resolution)? {
@@ -161,12 +176,7 @@ impl StatisticsWriter {
                 }
             }
         }
-        for (used, cut) in used.iter_mut().zip(&self.cuts) {
-            used.extend(cut.map(|cut| cut.other));
-        }
-        let before = self.catalogue().len();
-        self.catalogue.retain(|family, id| used[usize::from(family.0)].contains(&id.0))?;
-        Ok(before - self.catalogue().len())
+        Ok(used)
     }
 
     /// What was done so far.

@@ -1,7 +1,7 @@
 //! Counters for Prometheus, as `OpenMetrics`.
 //!
-//! Labels come from closed sets: components of the chain, counters of the books, watches that run, and exporters as far as they
-//! have places of their own. Whoever sends datagrams or requests adds no line.
+//! Labels come from closed sets: components of the chain, counters of the books, watches that run, forwarders of the archive, and
+//! exporters as far as they have places of their own. Whoever sends datagrams or requests adds no line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use weir_chain::Progress;
 use weir_flow::Counter;
+use weir_forward::KeptForwarder;
 use weir_sql::standing::HistoryCounts;
 
 use crate::problem::Problem;
@@ -81,6 +82,7 @@ impl Collector for Counters {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let mut writer = Writer(encoder);
         self.archive(&mut writer)?;
+        self.forwarding(&mut writer)?;
         self.questions(&mut writer)?;
         self.http(&mut writer)?;
         self.wires(&mut writer)?;
@@ -111,6 +113,32 @@ impl Counters {
         writer.single(true, "archive_deliveries", "Deliveries that were appended", snapshot.position().get())?;
         writer.single(true, "archive_flows_expired", "Flows that have expired", snapshot.rows_expired())?;
         writer.single(true, "archive_flows_set_aside", "Flows of damaged segments", snapshot.rows_set_aside())
+    }
+
+    fn forwarding(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let Ok(kept) = weir_forward::forwarders(self.0.archive.folder()) else { return Ok(()) };
+        let last = self.0.archive.snapshot().ok().map(|snapshot| snapshot.position());
+        let mut rows: Vec<Sample<'_>> = Vec::new();
+        let mut deliveries: Vec<Sample<'_>> = Vec::new();
+        let mut waiting: Vec<Sample<'_>> = Vec::new();
+        for KeptForwarder { name, state } in kept {
+            let Ok(state) = state else { continue };
+            let counts = state.counts;
+            let label = || ("forwarder", name.clone());
+            let outcomes =
+                [("stored", counts.rows_forwarded), ("refused", counts.rows_refused), ("lost", counts.rows_lost)];
+            let of = |(word, count): (&str, u64)| (vec![label(), ("outcome", word.to_owned())], count as f64);
+            rows.extend(outcomes.map(of));
+            let outcomes = [("stored", counts.deliveries_forwarded), ("lost", counts.deliveries_lost)];
+            deliveries.extend(outcomes.map(of));
+            waiting.extend(last.map(|last| (vec![label()], state.deliveries_waiting(last) as f64)));
+        }
+        let help = "Flows of the archive for a store elsewhere, by what became of them";
+        writer.counter("forward_flows", help, None, &rows)?;
+        let help = "Deliveries of the archive for a store elsewhere, by what became of them";
+        writer.counter("forward_deliveries", help, None, &deliveries)?;
+        let help = "Deliveries of the archive that a store elsewhere has not acknowledged";
+        writer.gauge("forward_deliveries_waiting", help, None, &waiting)
     }
 
     fn questions(&self, writer: &mut Writer<'_>) -> std::fmt::Result {

@@ -5,9 +5,9 @@ use std::thread;
 
 use weir_flow::{Column, Delivery, FlowBatchBuilder};
 
-use crate::disk::failing::FailingSyncs;
 use crate::{ArchiveError, ArchiveHandle, ArchiveOptions, HandleOptions, Position, Writer};
 
+use super::failing::FailingSyncs;
 use super::*;
 
 const LONG: Duration = Duration::from_mins(1);

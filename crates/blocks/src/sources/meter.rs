@@ -130,16 +130,14 @@ impl Source for MeterSource {
         if let Some(side_tables) = side_tables.filter(|side_tables| !side_tables.is_empty()) {
             out.burst(Burst::from(Delivery { flows: None, side_tables }));
         }
-        match self.metering.take_failure() {
-            Some(error) => Err(source_error(error)),
-            None => {
-                // packets of several files are merged, so of a stopped run it is not known which files were read
-                if matches!(pulled, Pulled::Ended) && !self.is_stopped {
-                    self.configuration.note_files(&self.notices);
-                }
-                Ok(pulled)
-            }
+        if let Some(error) = self.metering.take_failure() {
+            return Err(source_error(error));
         }
+        // packets of several files are merged, so of a stopped run it is not known which files were read
+        if matches!(pulled, Pulled::Ended) && !self.is_stopped {
+            self.configuration.note_files(&self.notices);
+        }
+        Ok(pulled)
     }
 
     fn stop(&mut self) {

@@ -248,10 +248,11 @@ impl Worker {
             return Ok(());
         }
         let oldest = resolution.oldest_block(time_secs);
-        let made = self.retried(|worker| {
-            turn_around(&worker.folder, resolution, &worker.families, current, oldest, &worker.counts.steps_damaged)
-        })?;
-        self.counts.blocks.fetch_add(made, Ordering::Relaxed);
+        let turned =
+            self.retried(|worker| turn_around(&worker.folder, resolution, &worker.families, current, oldest))?;
+        self.counts.blocks.fetch_add(turned.blocks, Ordering::Relaxed);
+        self.counts.steps_damaged.fetch_add(turned.steps_damaged, Ordering::Relaxed);
+        self.counts.files_damaged.fetch_add(turned.files_damaged, Ordering::Relaxed);
         self.turned[at] = current;
         Ok(())
     }
@@ -311,7 +312,14 @@ impl Worker {
             content => content?,
         };
         let Some(content) = content else { return Ok(()) };
-        for step in steps_of(&content, finer, block, &self.families, from, is_finest)? {
+        let steps = match steps_of(&content, finer, block, &self.families, from, is_finest) {
+            Err(error) if error.is_damage() => {
+                self.counts.files_damaged.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            steps => steps?,
+        };
+        for step in steps {
             if is_finest {
                 // the newest step may get another part
                 let rows = StepRows { families: step.groups };

@@ -2,14 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Counts;
 use super::stored_steps::steps_of;
 use crate::content::{Content, StepsFile};
-use crate::folder::{FileKind, Folder, replace};
+use crate::folder::{FileKind, Folder, aside, create_folder, replace, set_aside};
 use crate::frame::{self, FILE_HEAD_LEN};
 use crate::resolution::Resolution;
 use crate::shared_file::SharedFile;
@@ -40,6 +40,8 @@ struct OpenFile {
     path: PathBuf,
     file: Arc<File>,
     octets: u64,
+    /// Frames of the file that are of the same step as the frame before them.
+    continuations: u32,
 }
 
 impl StepsWriter {
@@ -53,7 +55,7 @@ impl StepsWriter {
     ) -> Result<Self, SeriesError> {
         let resolution = of.resolution;
         let path = folder.of(resolution);
-        fs::create_dir_all(&path).map_err(SeriesError::io("make the folder", &path))?;
+        create_folder(&path)?;
         let mut writer = Self {
             folder: folder.clone(),
             resolution,
@@ -94,23 +96,25 @@ impl StepsWriter {
         let Some(steps) = StepsFile::open(&self.folder, self.resolution, block, true)? else { return Ok(()) };
         counts.steps_damaged.fetch_add(steps.damaged, Ordering::Relaxed);
         let mut open = self.opened(block)?;
+        open.continuations = steps.continuations;
         let len = open.file.metadata().map_err(SeriesError::io("read", &open.path))?.len();
         let future = steps.frames.iter().position(|frame| frame.time_secs > latest_secs);
-        let octets = future.map_or(steps.octets, |first| steps.frames[first].offset).max(FILE_HEAD_LEN);
+        let kept = &steps.frames[..future.unwrap_or(steps.frames.len())];
+        // what is behind the steps that are kept must not be read behind those that come; without any it is written over
+        let end = future.map_or(steps.octets, |first| steps.frames[first].offset);
+        let octets = if kept.is_empty() { FILE_HEAD_LEN } else { end };
         if future.is_some() {
-            let kept = aside(&open.path, ".ahead");
-            fs::copy(&open.path, kept).map_err(SeriesError::io("copy", &open.path))?;
+            fs::copy(&open.path, aside(&open.path, ".ahead")).map_err(SeriesError::io("copy", &open.path))?;
             counts.files_set_aside.fetch_add(1, Ordering::Relaxed);
         }
         if len > octets {
-            open.file.set_len(octets).map_err(SeriesError::io("shorten", &open.path))?;
+            weir_disk::set_length(&open.file, &open.path, octets).map_err(SeriesError::io("shorten", &open.path))?;
             counts.octets_cut.fetch_add(len - octets, Ordering::Relaxed);
         }
         open.octets = octets;
-        let kept = &steps.frames[..future.unwrap_or(steps.frames.len())];
         self.last_secs = kept.last().map(|frame| frame.time_secs);
         if self.last_secs.is_some() {
-            self.shared.set(Arc::clone(&open.file));
+            self.shared.set(Arc::clone(&open.file), &open.path);
             self.open = Some(open);
         }
         Ok(())
@@ -118,11 +122,12 @@ impl StepsWriter {
 
     fn opened(&self, block: i64) -> Result<OpenFile, SeriesError> {
         let path = self.folder.file(self.resolution, block, FileKind::Steps);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(SeriesError::io("open", &path))?;
+        let opened = weir_disk::open_or_create(OpenOptions::new().read(true).write(true), &path);
+        let file = opened.map_err(SeriesError::io("open", &path))?;
         let head = frame::file_head(self.resolution.step_secs);
         file.write_all_at(&head, 0).map_err(SeriesError::io("write", &path))?;
-        Ok(OpenFile { block, path, file: Arc::new(file), octets: FILE_HEAD_LEN })
+        weir_disk::written(&path);
+        Ok(OpenFile { block, path, file: Arc::new(file), octets: FILE_HEAD_LEN, continuations: 0 })
     }
 
     /// The largest number of a series of each family in the file that is written.
@@ -153,18 +158,22 @@ impl StepsWriter {
         let block = self.resolution.block_of(time_secs);
         if self.open.as_ref().is_none_or(|open| open.block != block) {
             let open = self.opened(block)?;
-            self.shared.set(Arc::clone(&open.file));
+            self.shared.set(Arc::clone(&open.file), &open.path);
             self.open = Some(open);
         }
+        let is_continued = self.last_secs == Some(time_secs);
         let Some(open) = &mut self.open else { return Ok(()) };
         self.buffer.clear();
-        frame::encode(time_secs, known, groups, &mut self.buffer);
+        let continuations = open.continuations + u32::from(is_continued);
+        frame::encode(time_secs, known, continuations, groups, &mut self.buffer);
         if let Err(error) = open.file.write_all_at(&self.buffer, open.octets) {
             // half a frame must not be in front of the next one
             let _ = open.file.set_len(open.octets);
             return Err(SeriesError::io("write", &open.path)(error));
         }
+        weir_disk::written(&open.path);
         open.octets += self.buffer.len() as u64;
+        open.continuations = continuations;
         self.last_secs = Some(time_secs);
         Ok(())
     }
@@ -195,27 +204,15 @@ pub(super) fn latest_believed(folder: &Folder, finest: Resolution, options: &Sto
     Ok(if is_far { latest } else { i64::MAX })
 }
 
-/// The name of a file that is not read any more.
-fn aside(path: &Path, why: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(why);
-    name.into()
-}
-
-/// Gives a file a name under which it is not read.
-fn set_aside(path: &Path, why: &str) -> Result<(), SeriesError> {
-    fs::rename(path, aside(path, why)).map_err(SeriesError::io("rename", path))
-}
-
 /// Makes steps of a block again, so that more can be written behind them: its successors were set aside.
 fn turn_back(folder: &Folder, of: &Resolved<'_>, block: i64) -> Result<(), SeriesError> {
     let Some(content) = Content::open(folder, of.resolution, block, FileKind::Block)? else { return Ok(()) };
     let mut octets = frame::file_head(of.resolution.step_secs);
     for step in steps_of(&content, of.resolution, block, of.families, i64::MIN, of.is_finest)? {
-        frame::encode(step.time_secs, step.known, &step.groups, &mut octets);
+        frame::encode(step.time_secs, step.known, 0, &step.groups, &mut octets);
     }
     // while both are there the block counts, so a crash in between costs nothing
     replace(&folder.file(of.resolution, block, FileKind::Steps), &octets)?;
     let path = folder.file(of.resolution, block, FileKind::Block);
-    fs::remove_file(&path).map_err(SeriesError::io("remove", &path))
+    weir_disk::remove(&path).map_err(SeriesError::io("remove", &path))
 }

@@ -24,6 +24,7 @@ pub(super) fn steps_of(
             step.groups.push((id, FamilyRows::new(width)));
         }
         let runs = content.runs(id, family, 0, u32::MAX)?;
+        steps.retain(|step| !runs.damaged.iter().any(|&place| time(usize::from(place)) == step.time_secs));
         for (index, &series) in runs.ids.iter().enumerate() {
             for row in runs.rows(index) {
                 let at = steps.binary_search_by_key(&time(usize::from(runs.places[row])), |step| step.time_secs);

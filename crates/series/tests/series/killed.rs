@@ -8,8 +8,8 @@ use weir_series::{FamilyRows, SeriesStore, StatisticsWriter, StepRows};
 
 use super::model::{Values, compare, families, options};
 
-const FIRST: i64 = 1_000_000;
-const STEPS: i64 = 700;
+pub(crate) const FIRST: i64 = 1_000_000;
+pub(crate) const STEPS: i64 = 700;
 
 /// Writes steps in which the values follow from the time.
 fn write(writer: &mut StatisticsWriter, times: impl Iterator<Item = i64>) {
@@ -29,7 +29,7 @@ fn write(writer: &mut StatisticsWriter, times: impl Iterator<Item = i64>) {
     }
 }
 
-fn values_at(time: i64) -> BTreeMap<u32, [u64; 2]> {
+pub(crate) fn values_at(time: i64) -> BTreeMap<u32, [u64; 2]> {
     let time = time as u64;
     (0..12)
         .filter(|id| (time / 2).is_multiple_of(id + 1))

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use weir_series::{Family, FamilyRows, Resolution, SeriesError, SeriesStore, StatisticsWriter, StepRows, StoreOptions};
+use weir_series::{
+    Family, FamilyRows, Resolution, RowSelection, SeriesError, SeriesStore, StatisticsWriter, StepRows, StoreOptions,
+};
 
 fn options(resolutions: &[(u32, u64)]) -> StoreOptions {
     let of = |&(step_secs, keep_secs)| Resolution { step_secs, keep_secs };
@@ -68,13 +71,13 @@ fn mistakes_are_errors_that_say_what_is_wrong() {
     let other = StatisticsWriter::open(dir.path(), &options(&[(5, 100)]), &[Family::counters("total", &["flows"])]);
     assert_eq!(other.expect_err("an error").to_string(), "the store has a family 'total' with other metrics");
     let description = dir.path().join("store.toml");
-    let newer = fs::read_to_string(&description).expect("text").replace("version = 2", "version = 9");
+    let newer = fs::read_to_string(&description).expect("text").replace("version = 3", "version = 9");
     fs::write(&description, newer).expect("written");
-    assert!(matches!(SeriesStore::open(dir.path()), Err(SeriesError::Version { found: 9, known: 2, .. })));
+    assert!(matches!(SeriesStore::open(dir.path()), Err(SeriesError::Version { found: 9, known: 3, .. })));
 }
 
 #[test]
-fn a_damaged_block_is_an_error_that_names_it_and_damaged_steps_are_counted() {
+fn a_damaged_block_is_a_gap_that_is_said_and_damaged_steps_are_counted() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut writer = open(dir.path(), &[(1, 10_000)]).expect("a writer");
     for time in 0..400 {
@@ -89,9 +92,14 @@ fn a_damaged_block_is_an_error_that_names_it_and_damaged_steps_are_counted() {
     };
     flip(&dir.path().join("1s/0.block"), 20);
     let store = SeriesStore::open(dir.path()).expect("a store");
-    let (family, _) = store.family("total").expect("a family");
-    let error = store.fetch(family, None, store.resolutions()[0], 0, 300).expect_err("damaged").to_string();
-    assert!(error.ends_with("1s/0.block is damaged: a series of it has a wrong checksum"), "{error}");
+    let (family, spec) = store.family("total").expect("a family");
+    let fetched = store.fetch(family, None, store.resolutions()[0], 0, 300).expect("fetched");
+    let [damage] = &fetched.damaged[..] else { panic!("one file is damaged: {:?}", fetched.damaged) };
+    assert!(damage.what.ends_with("1s/0.block is damaged: a series of it has a wrong checksum"), "{damage}");
+    assert!(damage.times_secs.iter().copied().eq(0..288_i64), "{damage:?}");
+    let points: Vec<_> =
+        fetched.points(spec, &fetched.series[0], 0).map(|point| point.map(|point| point.sum)).collect();
+    assert!(points.into_iter().eq((0..300_u64).map(|time| (time >= 288).then_some(time))));
     let steps = dir.path().join("1s/1.steps");
     let len = fs::metadata(&steps).expect("a file").len() as usize;
     flip(&steps, len - 1);
@@ -210,8 +218,14 @@ fn a_damaged_block_does_not_hide_from_when_until_when_there_are_steps() {
     assert_eq!(store.extent(resolution).expect("read"), Some((0, 999)));
     let fetched = store.fetch(family, None, resolution, 700, 1_000).expect("fetched");
     assert_eq!(fetched.points(spec, &fetched.series[0], 0).flatten().count(), 300);
-    let damaged = store.fetch(family, None, resolution, 0, 1_000).expect_err("damage").to_string();
-    assert!(damaged.contains("1.block is damaged"), "{damaged}");
+    let fetched = store.fetch(family, None, resolution, 0, 1_000).expect("fetched");
+    assert!(fetched.damaged.iter().all(|damage| damage.what.contains("1.block is damaged")), "{:?}", fetched.damaged);
+    assert_eq!(fetched.points(spec, &fetched.series[0], 0).flatten().count(), 1_000 - 288);
+    let all = RowSelection { resolution, families: None, keys: None, from_secs: 0, until_secs: 1_000 };
+    let (rows, damages): (Vec<_>, Vec<_>) = Arc::new(store).rows(&all).expect("rows").partition(Result::is_ok);
+    assert_eq!(rows.into_iter().flatten().map(|batch| batch.num_rows()).sum::<usize>(), 1_000 - 288);
+    assert_eq!(damages.len(), 1, "{damages:?}");
+    let store = SeriesStore::open(dir.path()).expect("a store");
     for block in ["0.block", "2.block", "3.steps"] {
         fs::write(dir.path().join("1s").join(block), "nothing").expect("written");
     }

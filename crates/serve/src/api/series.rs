@@ -127,6 +127,9 @@ pub(crate) struct FetchAnswer {
     times: Vec<i64>,
     /// A series of each metric, whose values are sums over a step.
     series: Vec<SeriesBody>,
+    /// Which steps have no values because a file of the statistics is damaged; absent when none is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<String>,
 }
 
 /// Fetches the values of a series.
@@ -172,7 +175,8 @@ pub(crate) async fn fetch(
             },
         };
         let step_ms = i64::from(fetched.step_secs) * 1000;
-        json(&FetchAnswer { step_ms, times, series: wanted.map(values).collect() })
+        let damaged = fetched.damaged.iter().map(ToString::to_string).collect();
+        json(&FetchAnswer { step_ms, times, series: wanted.map(values).collect(), damaged })
     };
     service.questions.answer(&asker, text, work).await
 }

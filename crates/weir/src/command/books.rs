@@ -5,12 +5,14 @@ mod verdict;
 use std::convert::Infallible;
 use std::io;
 use std::iter;
+use std::path::Path;
 use std::process::ExitCode;
 
 use arrow::array::RecordBatch;
 use weir_archive::{SequenceHole, Snapshot};
 use weir_flow::Counter;
 use weir_flow::books::{BooksSums, Completeness, Counts, balance, balance_rows, sets_waiting};
+use weir_forward::KeptForwarder;
 use weir_print::{OutputOptions, PrintError, write_batches};
 
 use super::{ArchiveArg, FormatArg};
@@ -70,6 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let is_balanced = report(&totals, &sums.completeness(), &snapshot.sequence_holes()?, &snapshot);
+    report_forwarders(&args.folder.archive, &snapshot);
     Ok(if is_balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -81,6 +84,32 @@ fn counters_of_any(sums: &BooksSums, totals: &Counts) -> RecordBatch {
     };
     let counters: Vec<Counter> = Counter::ALL.iter().copied().filter(is_shown).collect();
     sums.table(&counters)
+}
+
+/// Reports on standard error what became of flows that are forwarded to stores elsewhere.
+fn report_forwarders(archive: &Path, snapshot: &Snapshot) {
+    let kept = match weir_forward::forwarders(archive) {
+        Ok(kept) => kept,
+        Err(error) => return eprintln!("warning: {:#}", anyhow::Error::new(error)),
+    };
+    for KeptForwarder { name, state } in kept {
+        let state = match state {
+            Ok(state) => state,
+            Err(error) => {
+                eprintln!("warning: forwarding as {name}: {:#}", anyhow::Error::new(error));
+                continue;
+            }
+        };
+        let counts = state.counts;
+        eprintln!(
+            "forwarded as {name}: {} flows stored, {} refused, {} lost; {} deliveries wait, {} are lost",
+            counts.rows_forwarded,
+            counts.rows_refused,
+            counts.rows_lost,
+            state.deliveries_waiting(snapshot.position()),
+            counts.deliveries_lost
+        );
+    }
 }
 
 /// Reports on standard error whether the books balance with each other and with the flows of the archive.

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use anyhow::Context;
 use tracing::info;
 use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, RetentionOptions, SealingOptions};
-use weir_blocks::sinks::statistics::{self, StatisticsSinkOptions};
+use weir_blocks::sinks::statistics::{self, SeriesOptions, StatisticsSinkOptions};
 use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
@@ -98,6 +98,11 @@ pub(crate) struct Args {
     )]
     #[expect(clippy::option_option, reason = "not given, given without a folder, given with one")]
     statistics: Option<Option<PathBuf>>,
+    /// Keep statistics by these columns of flows as well, several joined by +: src_net, exporter+in_if+dst_port
+    ///
+    /// Without it there are statistics by total, exporter, interface, protocol, port, host and as.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', requires = "statistics", help_heading = "Statistics")]
+    statistics_by: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -184,11 +189,18 @@ impl Args {
         }))
     }
 
+    /// What statistics are kept of.
+    fn series_options(&self) -> SeriesOptions {
+        let mut series = SeriesOptions::default();
+        series.by.extend(self.statistics_by.iter().cloned());
+        series
+    }
+
     /// The chain that these arguments describe.
     fn chain(&self) -> ChainBuilder {
         let statistics = self.statistics.as_ref().map(|folder| StatisticsSinkOptions {
             statistics: folder.clone().unwrap_or_else(|| self.archive.archive.join(series::FOLDER)),
-            ..StatisticsSinkOptions::default()
+            series: self.series_options(),
         });
         let source = CollectorSourceOptions {
             archive: None,

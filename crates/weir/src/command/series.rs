@@ -3,6 +3,7 @@
 mod export;
 mod forward;
 mod plot;
+mod rrdtool;
 
 use std::io;
 use std::iter;
@@ -18,7 +19,7 @@ use clap::Subcommand;
 use jiff::tz::TimeZone;
 use weir_chain::TimeSpan;
 use weir_print::{OutputOptions, PrintError, write_batches};
-use weir_series::{Catalogue, Coverage, Family, FamilyId, Resolution, RowSelection, SeriesError, SeriesStore};
+use weir_series::{Catalogue, Coverage, Family, FamilyId, Fetched, Resolution, RowSelection, SeriesError, SeriesStore};
 
 use super::FormatArg;
 use crate::time_args::TimeArgs;
@@ -266,11 +267,26 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
     let rows = store.rows(&selection)?;
     let columns = columns_of(&rows.schema(), spec, is_finest);
     let empty = RecordBatch::new_empty(rows.schema()).project(&columns)?;
-    let mut batches = rows.map(|batch| Ok(batch?.project(&columns)?)).peekable();
+    // steps that are damaged hide no other ones
+    let readable = rows.filter(|batch| match batch {
+        Err(error) if error.is_damage() => {
+            eprintln!("warning: {error}");
+            false
+        }
+        _ => true,
+    });
+    let mut batches = readable.map(|batch| Ok(batch?.project(&columns)?)).peekable();
     if batches.peek().is_none() {
         return print(iter::once(Ok(empty)), args.format, args.steps.zone());
     }
     print(batches, args.format, args.steps.zone())
+}
+
+/// Says which steps are gaps because they cannot be read.
+fn warn_of_damage(fetched: &Fetched) {
+    for damage in &fetched.damaged {
+        eprintln!("warning: {damage}");
+    }
 }
 
 /// The columns that say something of a family: those of its metrics, and in the finest steps only their values.

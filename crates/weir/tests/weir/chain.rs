@@ -45,6 +45,25 @@ fn built_in_commands_are_chains() {
 }
 
 #[test]
+fn a_collector_keeps_statistics_by_more_columns() {
+    let collect = ["collect", "--archive", "some where", "--show-chain"];
+    let shown = |by: &str| run(&[&collect[..], &["--statistics", "--statistics-by", by]].concat());
+    let more = shown("src_net,exporter+in_if");
+    assert!(more.status.success(), "{}", text(&more.stderr));
+    let chain = text(&more.stdout);
+    assert!(
+        ["total", "host", "src_net", "exporter+in_if"].iter().all(|name| chain.contains(&format!("\"{name}\""))),
+        "{chain}"
+    );
+    let checked = with_chain(&["chain", "check", "-"], &chain);
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
+    let wrong = with_chain(&["chain", "check", "-"], &chain.replace("src_net", "src_nett"));
+    assert!(text(&wrong.stderr).contains("'src_nett' is no column to count by"), "{}", text(&wrong.stderr));
+    let alone = run(&[&collect[..], &["--statistics-by", "src_net"]].concat());
+    assert!(!alone.status.success() && text(&alone.stderr).contains("--statistics"), "{}", text(&alone.stderr));
+}
+
+#[test]
 fn mistakes_in_chain_files_are_told_with_their_place() {
     let chain = "[components.source]\ntype = \"generator\"\nrecord = 5\n[components.out]\ntype = \"countr\"\ninputs = \"source\"\n";
     let output = with_chain(&["chain", "run", "-"], chain);

@@ -11,6 +11,19 @@ use crate::process::{Collector, run, wait_for};
 /// Flows of the capture, a packet each.
 const FLOWS: u32 = 300;
 
+/// How far a forwarder is that has stored 40 flows of 5 deliveries; the checksum is that of RFC 3720, appendix B.4.
+pub(crate) const STATE: &str = "\
+weir forward 1
+position 0:0
+rows_forwarded 40
+rows_refused 2
+rows_lost 3
+deliveries_forwarded 5
+deliveries_lost 1
+rewinds 0
+crc32c e7bc832a
+";
+
 fn errors(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -59,6 +72,25 @@ fn meters_and_archives_store_each_flow_once() {
     let other = ["forward", "-R", &archive, "--to", &url("beside"), "--name", "other", "--until-end"];
     assert!(errors(&run(&other)).contains("cassandra: 300 flows stored"));
     assert_eq!(counted(&url("beside")), "300,300");
+}
+
+#[test]
+fn books_say_how_far_forwarders_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (file, archive) = (path("trace.pcap"), path("flows"));
+    capture(Path::new(&file));
+    errors(&run(&["meter", &file, "--archive", &archive]));
+    let books = || errors(&run(&["books", "--archive", &archive]));
+    assert!(!books().contains("forwarded as"));
+    let kept = folder.path().join("flows/forward");
+    std::fs::create_dir_all(&kept).expect("a folder");
+    std::fs::write(kept.join("cassandra"), STATE).expect("written");
+    std::fs::write(kept.join("spoiled"), STATE.replace("40", "41")).expect("written");
+    let found = books();
+    assert!(found.contains("forwarded as cassandra: 40 flows stored, 2 refused, 3 lost; "), "{found}");
+    assert!(found.contains(" deliveries wait, 1 are lost\n"), "{found}");
+    assert!(found.contains("warning: forwarding as spoiled: "), "{found}");
 }
 
 #[test]

@@ -154,6 +154,49 @@ fn plots_and_exports_have_the_same_numbers() {
     assert_eq!(numbers, [1.0, 4.0, 400.0]);
 }
 
+/// Files of rrdtool that are there go on where they ended, and keep what they have.
+#[test]
+fn files_of_rrdtool_are_updated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let base = ["series", "export", "-R", "flows", "--by", "total", "--step", "1s"];
+    let wrong = failed(folder.path(), &[&base[..], &["--update"]].concat());
+    assert_eq!(wrong, "error: only files of rrdtool are updated\nhint: --to rrdtool --update\n");
+    let Some(tool) = weir_testkit::program("rrdtool") else { return };
+    let rrdtool = |arguments: &[&str]| {
+        let output = Command::new(&tool).args(arguments).current_dir(folder.path()).output().expect("rrdtool runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let run = |commands: &str| {
+        fs::write(folder.path().join("commands"), commands).expect("written");
+        let commands = fs::File::open(folder.path().join("commands")).expect("a file");
+        let mut command = Command::new(&tool);
+        let output = command.arg("-").current_dir(folder.path()).stdin(commands).output().expect("rrdtool runs");
+        let output = String::from_utf8(output.stdout).expect("text");
+        assert!(!output.contains("ERROR"), "{output}");
+    };
+    let update = [&base[..], &["--to", "rrdtool", "--update"]].concat();
+    // where there is no file, one is made
+    let first = done(folder.path(), &[&update[..], &["--until", "2024-01-01T10:00:02Z"]].concat());
+    assert!(first.starts_with("create total_total.rrd --start 1704103200 "), "{first}");
+    run(&first);
+    let second = done(folder.path(), &update);
+    assert!(second.starts_with("update total_total.rrd 1704103203:0:0:0\n"), "{second}");
+    run(&second);
+    // the newest step, that of the last flow, may get another part
+    assert_eq!(rrdtool(&["last", "total_total.rrd"]), "1704103330\n");
+    let rates = rrdtool(&["fetch", "total_total.rrd", "AVERAGE", "-r", "1", "-s", "1704103200", "-e", "1704103203"]);
+    let bytes = |time: &str| {
+        let line = rates.lines().find(|line| line.starts_with(time)).expect("a step");
+        line.rsplit(' ').next().expect("bytes").parse::<f64>().expect("a number")
+    };
+    assert_eq!(["1704103201:", "1704103202:", "1704103203:"].map(bytes), [300.0, 400.0, 0.0]);
+    assert_eq!(done(folder.path(), &update), "");
+    fs::write(folder.path().join("total_total.rrd"), "nothing").expect("written");
+    let spoiled = failed(folder.path(), &update);
+    assert!(spoiled.starts_with("error: rrdtool cannot read total_total.rrd: ERROR: "), "{spoiled}");
+}
+
 #[test]
 fn mistakes_have_hints() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use weir_flow::Counter;
 
+use super::forward::STATE;
 use super::service::Service;
 
 fn packaging(file: &str) -> PathBuf {
@@ -31,6 +32,9 @@ fn metrics() -> String {
     let service =
         Service::start(&["--archive", &archive, "--demo", "--demo-rate", "2000", "--statistics", "--watch", &watches]);
     service.wait_for("/reports", |reports| reports.as_array().is_some_and(|reports| !reports.is_empty()));
+    let kept = Path::new(&archive).join("forward");
+    std::fs::create_dir_all(&kept).expect("a folder");
+    std::fs::write(kept.join("cassandra"), STATE).expect("written");
     loop {
         let text = service.ask("GET", "/metrics", &[], "").body;
         if text.contains("weir_watch_history_scans_total{")
@@ -59,6 +63,14 @@ fn every_counter_is_a_metric_and_every_metric_that_is_named_exists() {
         assert!(has_events || component == "collector", "{component} has no counters");
         assert!(text.contains(&format!("weir_component_rows_in_total{{{label}}}")), "{component} has no rows");
     }
+    // a state that is there is read; how many deliveries wait is for the archive to say
+    for line in [
+        "weir_forward_flows_total{forwarder=\"cassandra\",outcome=\"stored\"} 40",
+        "weir_forward_flows_total{forwarder=\"cassandra\",outcome=\"refused\"} 2",
+        "weir_forward_deliveries_total{forwarder=\"cassandra\",outcome=\"lost\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} is missing");
+    }
     for file in ["grafana/weir.json", "prometheus/weir.rules.yml"] {
         let written = std::fs::read_to_string(packaging(file)).expect(file);
         let named = names(&written);
@@ -77,7 +89,18 @@ fn every_counter_is_a_metric_and_every_metric_that_is_named_exists() {
         .collect();
     assert_eq!(
         labels,
-        BTreeSet::from(["component", "event", "exporter", "from", "kept", "outcome", "status", "to", "watch"])
+        BTreeSet::from([
+            "component",
+            "event",
+            "exporter",
+            "forwarder",
+            "from",
+            "kept",
+            "outcome",
+            "status",
+            "to",
+            "watch"
+        ])
     );
 }
 

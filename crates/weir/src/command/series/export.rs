@@ -1,20 +1,23 @@
 //! `weir series export`: for programs that keep series themselves.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
+use anyhow::bail;
 use clap::ValueEnum;
 use weir_series::{Catalogue, Family, FamilyId, Fetched, FetchedSeries, MetricKind, Resolution, SeriesId, SeriesStore};
 
-use super::{StepArgs, StoreArgs, check_keys, family};
+use super::rrdtool::last_updates;
+use super::{StepArgs, StoreArgs, check_keys, family, warn_of_damage};
 
 /// Print series for other programs
 ///
 /// openmetrics is for promtool tsdb create-blocks-from openmetrics; rrdtool prints commands for rrdtool -, which make
-/// one file of each series in the current folder.
+/// one file of each series in the current folder. With --update files that are there go on with the steps after their last one.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_long_help = "Examples:\n  weir series export -R flows --by exporter --step 1m --to openmetrics > exporters.om\n  weir series export -R flows --by total --step 5m --to rrdtool | rrdtool -"
+    after_long_help = "Examples:\n  weir series export -R flows --by exporter --step 1m --to openmetrics > exporters.om\n  weir series export -R flows --by total --step 5m --to rrdtool | rrdtool -\n  weir series export -R flows --by total --step 5m --to rrdtool --update | rrdtool -"
 )]
 pub(super) struct ExportArgs {
     #[command(flatten)]
@@ -30,6 +33,9 @@ pub(super) struct ExportArgs {
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Openmetrics)]
     to: Format,
+    /// Add to the files of rrdtool that are in the current folder, rather than make them anew
+    #[arg(long)]
+    update: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,19 +53,33 @@ struct Exported<'a> {
     resolution: Resolution,
     fetched: Fetched,
     catalogue: &'a Catalogue,
+    /// When files that are there were updated last, in seconds since the epoch.
+    last_updates: HashMap<String, i64>,
 }
 
 pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
+    if args.update && args.to != Format::Rrdtool {
+        bail!("only files of rrdtool are updated\nhint: --to rrdtool --update");
+    }
     let store: SeriesStore = args.store.open()?;
     let id = family(&store, &args.by)?;
     let catalogue = store.catalogue()?;
-    let (resolution, from, until) = args.steps.selected(&store)?;
+    let (resolution, from, mut until) = args.steps.selected(&store)?;
+    if args.update && resolution == store.resolutions()[0] {
+        // another part of the newest step may come, and rrdtool takes each step once
+        until = store.extent(resolution)?.map_or(until, |(_, newest)| until.min(newest));
+    }
     check_keys(&catalogue, id, &args.by, &args.keys)?;
     let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
     let ids = (!args.keys.is_empty()).then_some(&ids[..]);
     let fetched = store.fetch(id, ids, resolution, from, until)?;
+    warn_of_damage(&fetched);
     let spec = &store.families()[usize::from(id.0)];
-    let exported = Exported { spec, id, resolution, fetched, catalogue: &catalogue };
+    let mut exported = Exported { spec, id, resolution, fetched, catalogue: &catalogue, last_updates: HashMap::new() };
+    if args.update {
+        let files = exported.fetched.series.iter().map(|series| file_name(&spec.name, exported.key(series)));
+        exported.last_updates = last_updates(files)?;
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     let written = match args.to {
         Format::Openmetrics => exported.write_openmetrics(&mut out),
@@ -103,25 +123,32 @@ impl Exported<'_> {
         writeln!(out, "# EOF")
     }
 
-    /// Commands that make a file of each series and put its steps in. Counters are given as what there was in each step
+    /// Commands that make a file of each series, where there is none, and put its steps in. Counters are given as what there was in each step
     /// (ABSOLUTE), which rrdtool makes a rate of.
     fn write_rrdtool(&self, out: &mut impl Write) -> io::Result<()> {
         let step = i64::from(self.fetched.step_secs);
         let rows = self.resolution.keep_secs / u64::from(self.resolution.step_secs);
         for series in &self.fetched.series {
             let file = file_name(&self.spec.name, self.key(series));
-            let start = self.fetched.first_secs;
-            write!(out, "create {file} --start {start} --step {step}")?;
-            for spec in &self.spec.metrics {
-                let kind = if spec.kind == MetricKind::Counter { "ABSOLUTE" } else { "GAUGE" };
-                write!(out, " DS:{}:{kind}:{}:0:U", spec.name, 2 * step)?;
+            let last_update = self.last_updates.get(&file);
+            if last_update.is_none() {
+                let start = self.fetched.first_secs;
+                write!(out, "create {file} --start {start} --step {step}")?;
+                for spec in &self.spec.metrics {
+                    let kind = if spec.kind == MetricKind::Counter { "ABSOLUTE" } else { "GAUGE" };
+                    write!(out, " DS:{}:{kind}:{}:0:U", spec.name, 2 * step)?;
+                }
+                writeln!(out, " RRA:AVERAGE:0.5:1:{rows} RRA:MAX:0.5:12:{}", rows / 12 + 1)?;
             }
-            writeln!(out, " RRA:AVERAGE:0.5:1:{rows} RRA:MAX:0.5:12:{}", rows / 12 + 1)?;
             let metrics: Vec<Vec<_>> = (0..self.spec.metrics.len())
                 .map(|metric| self.fetched.totals(self.spec, series, metric).collect())
                 .collect();
             for at in 0..self.fetched.known.len() {
-                let mut line = format!("update {file} {}", self.fetched.time_secs(at) + step);
+                let end = self.fetched.time_secs(at) + step;
+                if last_update.is_some_and(|last| end <= *last) {
+                    continue;
+                }
+                let mut line = format!("update {file} {end}");
                 for totals in &metrics {
                     let _ = match totals[at] {
                         None => write!(line, ":U"),

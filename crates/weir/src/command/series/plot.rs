@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 use weir_series::{Fetched, FetchedSeries, Resolution, SeriesId, SeriesStore};
 
-use super::{OTHER, StepArgs, StoreArgs, check_keys, family};
+use super::{OTHER, StepArgs, StoreArgs, check_keys, family, warn_of_damage};
 use crate::foreground_query::terminal;
 
 /// Columns of a terminal whose width is not known.
@@ -101,6 +101,7 @@ fn chart(
     let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
     check_keys(&catalogue, id, &args.by, &args.keys)?;
     let fetched = store.fetch(id, (!ids.is_empty()).then_some(&ids[..]), resolution, from, until)?;
+    warn_of_damage(&fetched);
     let sums = |series: &FetchedSeries| -> Vec<u64> {
         fetched.totals(spec, series, metric).map(Option::unwrap_or_default).collect()
     };

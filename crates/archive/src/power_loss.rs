@@ -1,13 +1,9 @@
 //! What a loss of power may leave of an archive, and that nothing which was synced is missing then.
 //!
-//! A run of a writer is recorded, and cut at any change. Of what was not synced by then each part may be on the disk or
-//! not: entries of folders one by one, and octets of files in blocks. `WEIR_POWER_LOSS_STATES` asks for more states than
-//! a test run has time for.
+//! A run of a writer is recorded, and cut at any change. `WEIR_POWER_LOSS_STATES` asks for more states than a test run has
+//! time for.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use arrow::array::AsArray;
@@ -15,137 +11,11 @@ use arrow::datatypes::UInt64Type;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use weir_flow::{Column, Delivery, FlowBatchBuilder, Table};
+use weir_testkit::power_loss::{Disk, Recorded, Recorder};
 
-use super::record::{Recorded, Recorder};
 use crate::{ArchiveOptions, CompactionOptions, Position, Snapshot, Writer, compact};
 
-const BLOCK_OCTETS: usize = 512;
 const ROWS: u64 = 3;
-
-/// A file system with what is durable of it, and what may be.
-#[derive(Default, Clone)]
-struct Disk {
-    files: Vec<Content>,
-    /// What is seen now.
-    seen: BTreeMap<PathBuf, Entry>,
-    durable: BTreeMap<PathBuf, Entry>,
-    /// Changes of entries that are not synced, by folder.
-    pending: BTreeMap<PathBuf, Vec<(PathBuf, Option<Entry>)>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Entry {
-    Folder,
-    File(usize),
-}
-
-#[derive(Clone)]
-struct Content {
-    now: Arc<[u8]>,
-    synced: Arc<[u8]>,
-}
-
-impl Disk {
-    fn change(&mut self, path: &Path, entry: Option<Entry>) {
-        match entry {
-            Some(entry) => self.seen.insert(path.to_owned(), entry),
-            None => self.seen.remove(path),
-        };
-        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        self.pending.entry(folder).or_default().push((path.to_owned(), entry));
-    }
-
-    fn apply(&mut self, recorded: &Recorded) {
-        let file_at = |seen: &BTreeMap<PathBuf, Entry>, path: &Path| match seen.get(path) {
-            Some(Entry::File(number)) => Some(*number),
-            _ => None,
-        };
-        match recorded {
-            Recorded::CreateFolder(path) => self.change(path, Some(Entry::Folder)),
-            Recorded::Create(path) => {
-                self.files.push(Content { now: Arc::default(), synced: Arc::default() });
-                self.change(path, Some(Entry::File(self.files.len() - 1)));
-            }
-            Recorded::Content(path, octets) => {
-                if let Some(number) = file_at(&self.seen, path) {
-                    self.files[number].now = Arc::clone(octets);
-                }
-            }
-            Recorded::Sync(path) => {
-                if let Some(number) = file_at(&self.seen, path) {
-                    self.files[number].synced = Arc::clone(&self.files[number].now);
-                }
-            }
-            Recorded::SyncFolder(path) => {
-                for (path, entry) in self.pending.remove(path).unwrap_or_default() {
-                    match entry {
-                        Some(entry) => self.durable.insert(path, entry),
-                        None => self.durable.remove(&path),
-                    };
-                }
-            }
-            Recorded::Rename(from, to) => {
-                let entry = self.seen.get(from).copied();
-                self.change(from, None);
-                self.change(to, entry);
-            }
-            Recorded::Link(from, to) => self.change(to, self.seen.get(from).copied()),
-            Recorded::Remove(path) => self.change(path, None),
-        }
-    }
-
-    /// Writes what may be left to a folder.
-    fn crash(mut self, to: &Path, random: &mut Xoshiro256PlusPlus) {
-        let pending: Vec<_> = std::mem::take(&mut self.pending).into_values().collect();
-        for change in pending.into_iter().flatten() {
-            if random.next_u32() & 1 == 0 {
-                match change.1 {
-                    Some(entry) => self.durable.insert(change.0, entry),
-                    None => self.durable.remove(&change.0),
-                };
-            }
-        }
-        for (path, entry) in &self.durable {
-            let is_in_folder = path
-                .ancestors()
-                .skip(1)
-                .all(|folder| folder.as_os_str().is_empty() || self.durable.get(folder) == Some(&Entry::Folder));
-            match entry {
-                _ if !is_in_folder => {}
-                Entry::Folder => fs::create_dir_all(to.join(path)).expect("a folder"),
-                Entry::File(number) => {
-                    fs::write(to.join(path), left_of(&self.files[*number], random)).expect("a file");
-                }
-            }
-        }
-    }
-}
-
-/// What may be left of a file: synced octets for certain, and of those written since any blocks.
-fn left_of(content: &Content, random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
-    let (now, synced) = (&content.now, &content.synced);
-    if now == synced {
-        return now.to_vec();
-    }
-    let lengths = [now.len(), synced.len(), synced.len() + (now.len().saturating_sub(synced.len())) / 2];
-    let length = lengths[random.next_u32() as usize % lengths.len()];
-    let mut left = vec![0; length];
-    for at in (0..length).step_by(BLOCK_OCTETS) {
-        let end = (at + BLOCK_OCTETS).min(length);
-        let source = if random.next_u32().is_multiple_of(4) { synced } else { now };
-        let there = source.get(at..end.min(source.len())).unwrap_or_default();
-        left[at..at + there.len()].copy_from_slice(there);
-        // what both agree on was written once and for all
-        for (octet, (a, b)) in
-            left[at..end].iter_mut().zip(now[at.min(now.len())..].iter().zip(&synced[at.min(synced.len())..]))
-        {
-            if a == b {
-                *octet = *a;
-            }
-        }
-    }
-    left
-}
 
 fn delivery(number: u64) -> Delivery {
     let rows = ROWS as usize;
@@ -242,7 +112,7 @@ fn search(changes: &[Recorded], durable: &[(usize, Position)], states: u64) -> O
         let dir =
             tempfile::tempdir_in(["/dev/shm", "/tmp"].into_iter().find(|dir| Path::new(dir).is_dir()).unwrap_or("."));
         let dir = dir.expect("a folder");
-        disk.crash(dir.path(), &mut random);
+        disk.crash(dir.path(), &mut || random.next_u32());
         if let Err(wrong) = examine(dir.path(), reached) {
             return Some(format!(
                 "state {state}, cut after change {at} ({:?}): {wrong}",

@@ -1,0 +1,239 @@
+//! One bit of a file is another one: what is read is right, or it is said that it cannot be read.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use weir_series::{
+    Coverage, Family, FamilyId, FamilyRows, Resolution, SeriesId, SeriesStore, StatisticsWriter, StepRows,
+    StoreOptions, WriterCounts,
+};
+
+use super::killed::{self, copy, newest};
+
+/// A multiple of a block of seconds and of the longer step.
+pub(crate) const FIRST: i64 = 288 * 4_000;
+/// One block, and some steps behind it.
+const STEPS: i64 = 330;
+/// More than the chunks and pages of a file have.
+const KEYS: u32 = 600;
+
+/// What a store was written with.
+pub(crate) struct Model {
+    pub(crate) first_secs: i64,
+    pub(crate) steps: i64,
+    pub(crate) step_secs: i64,
+    pub(crate) keys: u32,
+    pub(crate) value: fn(i64, u32) -> Option<u64>,
+}
+
+pub(crate) const MODEL: Model = Model { first_secs: FIRST, steps: STEPS, step_secs: 1, keys: KEYS, value };
+
+/// Few keys in each step, and every key now and then.
+fn value(time: i64, key: u32) -> Option<u64> {
+    let (time, key) = (time.unsigned_abs(), u64::from(key));
+    let is_there = if key < 8 { (time + key).is_multiple_of(key + 1) } else { time.is_multiple_of(50) };
+    is_there.then_some(1 + time * 7 % (key + 90))
+}
+
+fn options() -> StoreOptions {
+    let of = |step_secs| Resolution { step_secs, keep_secs: 1_000_000 };
+    StoreOptions { resolutions: vec![of(1), of(6)], sync_interval_ms: 5, ..StoreOptions::default() }
+}
+
+fn families() -> [Family; 2] {
+    let hosts = Family { coverage: Coverage::Largest, ..Family::counters("host", &["bytes"]) };
+    [Family::counters("exporter", &["bytes"]), hosts]
+}
+
+impl Model {
+    /// Writes steps in a session of its own.
+    pub(crate) fn write(&self, dir: &Path, times: Range<i64>) -> WriterCounts {
+        let mut writer = StatisticsWriter::open(dir, &options(), &families()).expect("a writer");
+        for time in times {
+            let mut step = StepRows::default();
+            for name in ["exporter", "host"] {
+                let family = writer.family(name).expect("a family");
+                let mut rows = FamilyRows::new(1);
+                for (key, value) in (0..self.keys).filter_map(|key| Some((key, (self.value)(time, key)?))) {
+                    let series = writer.series(family, &key.to_string());
+                    rows.push(series, &[value]);
+                }
+                step.families.push((family, rows.sorted()));
+            }
+            writer.write_step(time, step).expect("written");
+        }
+        writer.close().expect("closed")
+    }
+
+    /// The sum of a key over a time of which everything is known.
+    fn wanted(&self, family: &Family, key: u32, times: Range<i64>) -> Option<u64> {
+        let values = times.filter(|time| time.rem_euclid(self.step_secs) == 0);
+        let sum = values.filter_map(|time| (self.value)(time, key)).reduce(|sum, more| sum + more);
+        sum.or((family.coverage == Coverage::Complete).then_some(0))
+    }
+
+    /// Compares whatever is known of a resolution, read in different ways, and returns the steps of which nothing is. A gap is
+    /// said, but the newest step, which may be a write that was not finished.
+    pub(crate) fn unknown(&self, dir: &Path, level: usize, is_said: bool) -> BTreeSet<i64> {
+        let store = SeriesStore::open(dir).expect("a store");
+        let (catalogue, resolution) = (store.catalogue().expect("a catalogue"), store.resolutions()[level]);
+        let length = i64::from(resolution.step_secs);
+        let newest = self.first_secs + (self.steps - 1) * self.step_secs;
+        let until = if level == 0 { newest + self.step_secs } else { newest - newest.rem_euclid(length) };
+        let mut unknown = BTreeSet::new();
+        for family in store.families() {
+            let (id, _) = store.family(&family.name).expect("the family");
+            for asked in [None, Some(vec![0]), Some(vec![3, self.keys / 2]), Some(vec![self.keys - 1])] {
+                let some = || (0..self.keys.min(8)).chain((8..self.keys).step_by(41)).collect();
+                let keys: Vec<u32> = asked.clone().unwrap_or_else(some);
+                let number = |key: &u32| catalogue.id(id, &key.to_string()).expect("a series");
+                let numbers: Vec<SeriesId> = keys.iter().map(number).collect();
+                let listed = asked.is_some().then_some(&numbers[..]);
+                let fetched = store.fetch(id, listed, resolution, self.first_secs, until).expect("fetched");
+                let said: BTreeSet<i64> = fetched.damaged.iter().flat_map(|damage| damage.times_secs.clone()).collect();
+                let gaps = (0..fetched.known.len()).filter(|step| fetched.known[*step] == 0);
+                for time in gaps.map(|step| fetched.time_secs(step)) {
+                    assert!(!is_said || said.contains(&time) || time + length == until, "nothing is said of {time}");
+                    unknown.insert(time);
+                }
+                for (key, number) in keys.into_iter().zip(numbers) {
+                    let series = fetched.series.iter().find(|series| series.id == number);
+                    let mut points = series.map(|series| fetched.points(family, series, 0));
+                    for (step, known) in fetched.known.iter().enumerate() {
+                        let time = fetched.time_secs(step);
+                        let found = points.as_mut().and_then(|points| points.next().flatten()).map(|point| point.sum);
+                        let wanted = self.wanted(family, key, time..time + length).filter(|_| *known > 0);
+                        // a series without any value is not among those that are read
+                        let wanted = wanted.filter(|sum| series.is_some() || *sum > 0);
+                        assert_eq!(found, wanted, "{} {key} at {time}, {length} s", family.name);
+                    }
+                }
+            }
+        }
+        unknown
+    }
+}
+
+/// Runs a check for each of many bits of a file that is another one, and counts those that cost a step.
+fn flip(path: &Path, mut check: impl FnMut(usize) -> BTreeSet<i64>) -> usize {
+    let whole = fs::read(path).expect("a file");
+    let ends = (0..40).chain(whole.len() - 40..whole.len());
+    let places: BTreeSet<usize> = ends.chain((0..whole.len()).step_by(whole.len() / 80 + 1)).collect();
+    let mut costly = 0;
+    for at in places {
+        let mut octets = whole.clone();
+        octets[at] ^= 1 << (at % 8);
+        fs::write(path, octets).expect("written");
+        costly += usize::from(!check(at).is_empty());
+    }
+    fs::write(path, whole).expect("written");
+    costly
+}
+
+fn block(dir: &Path, resolution: &str) -> PathBuf {
+    let files = fs::read_dir(dir.join(resolution)).expect("a folder").map(|entry| entry.expect("an entry").path());
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "block")).max().expect("a block")
+}
+
+#[test]
+fn whatever_bit_is_another_one_no_number_is_wrong() {
+    let dir = tempfile::tempdir().expect("a folder");
+    MODEL.write(dir.path(), FIRST..FIRST + STEPS);
+    assert!(MODEL.unknown(dir.path(), 0, true).is_empty() && MODEL.unknown(dir.path(), 1, true).is_empty());
+    // the steps of other files stay readable
+    let behind = FIRST + 288;
+    let block = block(dir.path(), "1s");
+    let costly = flip(&block, |at| {
+        let unknown = MODEL.unknown(dir.path(), 0, true);
+        assert!(unknown.iter().all(|time| *time < behind), "octet {at} of the block");
+        unknown
+    });
+    assert!(costly > 100, "{costly}");
+    let steps = newest(dir.path(), "1s").expect("steps");
+    let costly = flip(&steps, |at| {
+        let unknown = MODEL.unknown(dir.path(), 0, true);
+        assert!(unknown.iter().all(|time| *time >= behind), "octet {at} of the steps");
+        // behind the head of the file one step is lost
+        assert!(at < 16 || unknown.len() <= 1, "octet {at} cost {unknown:?}");
+        unknown
+    });
+    assert!(costly > 100, "{costly}");
+    let costly = flip(&newest(dir.path(), "6s").expect("steps"), |_| MODEL.unknown(dir.path(), 1, true));
+    assert!(costly > 100, "{costly}");
+    assert!(MODEL.unknown(dir.path(), 0, true).is_empty() && MODEL.unknown(dir.path(), 1, true).is_empty());
+}
+
+/// Frames of earlier versions have a checksum of everything, which is verified when they are read.
+#[test]
+fn steps_of_the_first_version_are_verified_too() {
+    let dir = tempfile::tempdir().expect("a folder");
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version1"), dir.path());
+    let value = |time: i64, key: u32| killed::values_at(time).get(&key).map(|values| values[0]);
+    let model = Model { first_secs: killed::FIRST, steps: killed::STEPS, step_secs: 2, keys: 12, value };
+    assert!(model.unknown(dir.path(), 0, true).is_empty());
+    let costly = flip(&newest(dir.path(), "2s").expect("steps"), |_| model.unknown(dir.path(), 0, true));
+    assert!(costly > 100, "{costly}");
+}
+
+/// A writer that finds the damage goes on, counts it, and makes a block without what is damaged.
+#[test]
+fn what_is_written_after_damage_is_right() {
+    let whole = tempfile::tempdir().expect("a folder");
+    MODEL.write(whole.path(), FIRST..FIRST + STEPS);
+    let len = fs::read(newest(whole.path(), "1s").expect("steps")).expect("a file").len();
+    let model = Model { steps: 2 * STEPS, ..MODEL };
+    for at in (0..len).step_by(len / 25) {
+        let dir = tempfile::tempdir().expect("a folder");
+        copy(whole.path(), dir.path());
+        let steps = newest(dir.path(), "1s").expect("steps");
+        let mut octets = fs::read(&steps).expect("a file");
+        octets[at] ^= 1 << (at % 8);
+        fs::write(&steps, octets).expect("written");
+        let counts = MODEL.write(dir.path(), FIRST + STEPS..FIRST + 2 * STEPS);
+        let unknown = model.unknown(dir.path(), 0, false);
+        let counted = counts.steps_damaged + counts.octets_cut + counts.files_damaged;
+        assert_eq!(unknown.is_empty(), counted == 0, "octet {at}: {counts:?} {unknown:?}");
+        let is_of_file = |time: &i64| (FIRST + 288..FIRST + STEPS).contains(time);
+        assert!(unknown.iter().all(is_of_file), "octet {at} cost {unknown:?}");
+    }
+}
+
+/// A frame that is damaged may be one of two parts of a step: the other one alone would be a wrong number.
+#[test]
+fn half_a_step_is_no_number() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let times = [FIRST, FIRST + 1, FIRST + 1, FIRST + 2, FIRST + 3];
+    let mut ends = vec![16];
+    let mut writer = StatisticsWriter::open(dir.path(), &options(), &families()).expect("a writer");
+    let (family, series) = (writer.family("exporter").expect("a family"), writer.series(FamilyId(0), "key"));
+    for time in times {
+        let mut rows = FamilyRows::new(1);
+        rows.push(series, &[5]);
+        writer.write_step(time, StepRows { families: vec![(family, rows)] }).expect("written");
+        ends.push(fs::metadata(newest(dir.path(), "1s").expect("steps")).expect("a file").len() as usize);
+    }
+    writer.close().expect("closed");
+    let path = newest(dir.path(), "1s").expect("steps");
+    let whole = fs::read(&path).expect("a file");
+    // the first octet of each frame but the last is damaged, so that its time cannot be read
+    for (frame, wanted) in [
+        (0, [None, Some(10), Some(5), Some(5)]),
+        (1, [None, None, Some(5), Some(5)]),
+        (2, [Some(5), None, None, Some(5)]),
+        (3, [Some(5), Some(10), None, Some(5)]),
+    ] {
+        let mut octets = whole.clone();
+        octets[ends[frame]] ^= 1;
+        fs::write(&path, octets).expect("written");
+        let store = SeriesStore::open(dir.path()).expect("a store");
+        let fetched = store.fetch(family, Some(&[series]), store.resolutions()[0], FIRST, FIRST + 4).expect("fetched");
+        let points = fetched.points(&store.families()[0], &fetched.series[0], 0);
+        let found: Vec<_> = points.map(|point| point.map(|point| point.sum)).collect();
+        assert_eq!(found, wanted, "frame {frame}");
+        let said: BTreeSet<i64> = fetched.damaged.iter().flat_map(|damage| damage.times_secs.clone()).collect();
+        let gaps = (FIRST..).zip(&found).filter(|(_, found)| found.is_none()).map(|(time, _)| time);
+        assert!(gaps.eq(said), "frame {frame}");
+    }
+}
