@@ -122,7 +122,9 @@ fn report(totals: &Counts, completeness: &Completeness, holes: &[SequenceHole], 
     let not_stored = total(Counter::RecordsNotStored);
     if not_stored > 0 {
         eprintln!("records that came and could not be written: {not_stored}");
-        eprintln!("hint: the disk took nothing until the collector stopped, or records were too large; its log says which");
+        eprintln!(
+            "hint: the disk took nothing until the collector stopped, or records were too large; its log says which"
+        );
     }
     if expired > 0 {
         eprintln!("flows that have expired: {expired}");

@@ -237,11 +237,11 @@ pub(crate) fn enriched(
 }
 
 /// As [`enriched`], behind several components.
-pub(crate) fn enriched_all<'a>(
+pub(crate) fn enriched_all(
     chain: ChainBuilder,
-    inputs: Vec<&'a str>,
+    inputs: Vec<&str>,
     options: EnrichOptions,
-) -> (ChainBuilder, Vec<&'a str>) {
+) -> (ChainBuilder, Vec<&str>) {
     if options.columns().is_empty() {
         return (chain, inputs);
     }

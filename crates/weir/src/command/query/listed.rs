@@ -100,12 +100,11 @@ fn listed(name: &str) -> anyhow::Result<Listed> {
     }
     let element = NamedElement::parse(name).with_context(|| {
         let known = Column::ALL.iter().map(|column| column.name());
-        let hint = match weir_filter::meant(name, known.clone()) {
-            Some(meant) => format!("did you mean '{meant}'?"),
-            None => {
-                let known = known.collect::<Vec<_>>().join(", ");
-                format!("the columns are {known}; elements have their registered name")
-            }
+        let hint = if let Some(meant) = weir_filter::meant(name, known.clone()) {
+            format!("did you mean '{meant}'?")
+        } else {
+            let known = known.collect::<Vec<_>>().join(", ");
+            format!("the columns are {known}; elements have their registered name")
         };
         format!("'{name}' is not a column\nhint: {hint}")
     })?;
