@@ -40,6 +40,7 @@ mod texts;
 mod time_flags;
 mod waiting;
 
+mod age;
 mod applications;
 mod burst;
 pub mod collector;

@@ -14,6 +14,7 @@ use super::sequences::Sequences;
 use super::sflow::{DecodedSamples, SampleSources, is_sflow};
 use super::state::Changes;
 use super::templates::{Evicted, TemplateContext, Templates};
+use crate::age::AgeClock;
 use crate::clock::MessageClock;
 use crate::domain::DomainKey;
 use crate::domain::{Domain, DomainStatus};
@@ -35,6 +36,10 @@ pub(super) struct Exporters {
     limits: Limits,
     /// The time of the last message or call, milliseconds since the epoch.
     now_ms: i64,
+    /// The same by a clock without jumps, of which ages are told.
+    age_ms: i64,
+    /// That clock; without it times are as they are said.
+    ages: Option<AgeClock>,
     pub domains: Domains,
     pub templates: Templates,
     pub waiting: WaitingSets,
@@ -66,6 +71,8 @@ impl Exporters {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             now_ms: 0,
+            age_ms: 0,
+            ages: None,
             domains: Domains::default(),
             templates: Templates::new(&limits),
             waiting: WaitingSets::new(&limits),
@@ -78,9 +85,20 @@ impl Exporters {
         }
     }
 
+    /// From now on ages are told by a clock that cannot be set.
+    pub(super) fn keep_ages(&mut self) {
+        self.ages = Some(AgeClock::start());
+    }
+
+    /// By how much the system's clock is ahead of that of ages.
+    pub(super) fn jumped_ms(&self) -> i64 {
+        self.ages.as_ref().map_or(0, AgeClock::jumped_ms)
+    }
+
     /// Moves to the time of a message or call.
     pub(super) fn move_to(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
+        self.age_ms = self.ages.as_mut().map_or(now_ms, |ages| ages.at(now_ms));
         self.books.ledger.move_to(now_ms);
     }
 
@@ -333,8 +351,8 @@ impl Exporters {
 // Templates, and sets that wait for them.
 impl Exporters {
     fn templates_and_context(&mut self) -> (&mut Templates, TemplateContext<'_>) {
-        let Self { templates, domains, waiting, now_ms, .. } = self;
-        (templates, TemplateContext { domains, waiting, now_ms: *now_ms })
+        let Self { templates, domains, waiting, age_ms, .. } = self;
+        (templates, TemplateContext { domains, waiting, now_ms: *age_ms })
     }
 
     /// Takes the records of a Template Set.
@@ -382,18 +400,18 @@ impl Exporters {
     /// Whether records can be decoded now. A template that was not sent again in time is forgotten here, and one that
     /// another port of the exporter has sent is taken, if that was asked for.
     #[inline]
-    pub(super) fn can_decode(&mut self, index: u32, id: TemplateId, received_ms: i64) -> bool {
-        if self.domains[index].templates.current(id, received_ms).is_some() {
+    pub(super) fn can_decode(&mut self, index: u32, id: TemplateId) -> bool {
+        if self.domains[index].templates.current(id, self.age_ms).is_some() {
             // those that waited on disk come first
             return !self.waiting.is_recalling(index, id);
         }
-        self.borrow(index, id, received_ms)
+        self.borrow(index, id)
     }
 
     #[cold]
-    fn borrow(&mut self, index: u32, id: TemplateId, received_ms: i64) -> bool {
+    fn borrow(&mut self, index: u32, id: TemplateId) -> bool {
         if self.domains[index].templates.has(id) {
-            let expired = self.templates.expire(&mut self.domains[index], received_ms);
+            let expired = self.templates.expire(&mut self.domains[index], self.age_ms);
             self.books.count(index, Counter::TemplatesExpired, expired);
         }
         let mut evicted = Evicted::new();
@@ -406,9 +424,9 @@ impl Exporters {
     /// Keeps a set until its template comes.
     pub(super) fn wait(&mut self, index: u32, id: TemplateId, set: WaitingSet) {
         let source = self.domains[index].key.session.source.ip();
-        self.waiting.insert(source, (index, id), set);
+        self.waiting.insert((source, self.age_ms), (index, id), set);
         self.books.count(index, Counter::SetsWaitingIn, 1);
-        self.move_waiting(self.now_ms);
+        self.move_waiting(self.age_ms);
     }
 
     /// Keeps a set whose template is known behind those whose template has come, and that wait until a delivery is
@@ -419,14 +437,14 @@ impl Exporters {
     }
 
     /// Drops sets that have waited too long or are too many, or sends them to disk.
-    pub(super) fn expire_waiting(&mut self, now_ms: i64) {
-        self.move_waiting(now_ms);
-        self.waiting.end_overdue_recalls(now_ms, &self.domains);
+    pub(super) fn expire_waiting(&mut self) {
+        self.move_waiting(self.age_ms);
+        self.waiting.end_overdue_recalls(self.age_ms, &self.domains);
     }
 
     /// Sends sets that have waited for too long, or are too many, to disk, or drops them.
-    pub(super) fn move_waiting(&mut self, now_ms: i64) {
-        while let Some((SetKey { domain, .. }, number)) = self.waiting.drop_next(now_ms, &self.domains) {
+    pub(super) fn move_waiting(&mut self, age_ms: i64) {
+        while let Some((SetKey { domain, .. }, number)) = self.waiting.drop_next(age_ms, &self.domains) {
             self.give_up(domain, &[number]);
         }
     }
@@ -443,15 +461,15 @@ impl Exporters {
     }
 
     /// Forgets some of the templates that were not sent again.
-    pub(super) fn sweep_templates(&mut self, now_ms: i64) {
-        for (index, expired) in self.templates.sweep(&mut self.domains, now_ms) {
+    pub(super) fn sweep_templates(&mut self) {
+        for (index, expired) in self.templates.sweep(&mut self.domains, self.age_ms) {
             self.books.count(index, Counter::TemplatesExpired, expired);
         }
     }
 
     /// Takes an answer of the spool. True when sets may have been released.
     pub(super) fn take_answer(&mut self, answer: SpoolAnswer) -> bool {
-        let effect = self.waiting.take_answer(answer, self.now_ms, &self.domains);
+        let effect = self.waiting.take_answer(answer, self.age_ms, &self.domains);
         if let Some((key, numbers)) = effect.expired {
             self.give_up(key.domain, &numbers);
         }

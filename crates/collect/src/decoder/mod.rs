@@ -114,6 +114,14 @@ impl Decoder {
         self
     }
 
+    /// For messages that are received while they are decoded: jumps of the system's clock make nothing old that is known of
+    /// exporters. Without it the times of the messages count, as those of a capture do.
+    #[must_use]
+    pub fn with_own_clock(mut self) -> Self {
+        self.exporters.keep_ages();
+        self
+    }
+
     /// Lets sets wait on disk: [`spool_request`](Self::spool_request) is to be called until it has nothing, and
     /// whatever the spool answers to be given to [`spool_answer`](Self::spool_answer).
     #[must_use]
@@ -173,8 +181,8 @@ impl Decoder {
     /// Drops Data Sets that have waited too long, and templates that were not sent again.
     pub fn expire(&mut self, now_ms: i64) {
         self.exporters.move_to(now_ms);
-        self.exporters.expire_waiting(now_ms);
-        self.exporters.sweep_templates(now_ms);
+        self.exporters.expire_waiting();
+        self.exporters.sweep_templates();
     }
 
     /// Forgets what is known of a session: its connection was closed, or its file was read to the end. Data Sets that
@@ -306,7 +314,7 @@ impl Decoder {
 
     /// Decodes a Data Set, or keeps it until it can be decoded.
     fn data_set(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
-        if !self.exporters.can_decode(index, id, clock.received_ms) {
+        if !self.exporters.can_decode(index, id) {
             self.exporters.wait(index, id, WaitingSet { clock: *clock, body: body.into(), number: 0 });
             return DecodedSets::WAITS;
         }
@@ -408,7 +416,7 @@ impl Decoder {
     /// What a decoder needs to decode the next datagram of every exporter: templates, samplers, when exporters
     /// started.
     pub fn export_state(&self) -> Vec<u8> {
-        state::export(&self.exporters.domains)
+        state::export(&self.exporters.domains, self.exporters.jumped_ms())
     }
 
     /// Whether the state should be exported again, by what has happened since this was last asked.

@@ -16,11 +16,12 @@ pub(crate) struct Changes {
     pub refreshed: bool,
 }
 
-/// Writes what decodes the next datagram of every exporter.
-pub(super) fn export(domains: &Domains) -> Vec<u8> {
+/// Writes what decodes the next datagram of every exporter. Times are written as the system's clock would have told them,
+/// which is so much ahead of that of ages.
+pub(super) fn export(domains: &Domains, jumped_ms: i64) -> Vec<u8> {
     let mut writer = Writer::new();
     for domain in domains.table() {
-        let stored = stored(domain);
+        let stored = stored(domain, jumped_ms);
         if stored.protected || !stored.templates.is_empty() || !stored.samplers.is_empty() {
             writer.domain(&stored);
         }
@@ -28,7 +29,8 @@ pub(super) fn export(domains: &Domains) -> Vec<u8> {
     writer.finish()
 }
 
-fn stored(domain: &Domain) -> StoredDomain {
+fn stored(domain: &Domain, jumped_ms: i64) -> StoredDomain {
+    let refreshed_ms = |known_ms: i64| known_ms.saturating_add(jumped_ms);
     let own = domain.templates.iter().filter(|known| !known.borrowed);
     StoredDomain {
         key: domain.key,
@@ -39,7 +41,7 @@ fn stored(domain: &Domain) -> StoredDomain {
         system_init_ms: domain.system_init_ms,
         samplers: domain.samplers.all().collect(),
         lists: domain.templates.learned_lists().collect(),
-        templates: own.map(|known| (known.template.clone(), known.refreshed_ms)).collect(),
+        templates: own.map(|known| (known.template.clone(), refreshed_ms(known.refreshed_ms))).collect(),
     }
 }
 

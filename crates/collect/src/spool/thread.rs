@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 
 use super::{Answer, Request, Spool, SpoolError};
-use crate::{Decoder, Limits, socket};
+use crate::age::AgeClock;
+use crate::{Decoder, Limits};
 
 /// Requests, and answers for each decoder, on their way.
 const QUEUE_MAX: usize = 1_024;
@@ -54,7 +55,7 @@ fn serve(spool: &mut Spool, requests: &Receiver<(u16, Request)>, senders: &[Send
         senders.get(usize::from(decoder)).is_some_and(|sender: &Sender<Answer>| sender.send(answer).is_ok())
     };
     spool.report_found(&mut answer_to);
-    let mut due = Instant::now() + EXPIRE_INTERVAL;
+    let (mut due, mut ages) = (Instant::now() + EXPIRE_INTERVAL, AgeClock::start());
     loop {
         match requests.recv_deadline(due) {
             Ok((decoder, request)) => spool.serve(decoder, request, &mut answer_to),
@@ -62,7 +63,7 @@ fn serve(spool: &mut Spool, requests: &Receiver<(u16, Request)>, senders: &[Send
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if Instant::now() >= due {
-            spool.expire(socket::now_ms(), &mut answer_to);
+            spool.expire(ages.now(), &mut answer_to);
             due = Instant::now() + EXPIRE_INTERVAL;
         }
     }

@@ -74,7 +74,7 @@ pub(crate) struct DecoderPersistence {
 impl DecoderPersistence {
     /// A decoder that knows the stored state of its exporters.
     pub(crate) fn decoder(&mut self, options: &CollectorOptions, is_own: impl Fn(SocketAddr) -> bool) -> Decoder {
-        let mut decoder = Decoder::new(options.limits.clone());
+        let mut decoder = Decoder::new(options.limits.clone()).with_own_clock();
         if options.templates_across_ports {
             decoder = decoder.with_templates_across_ports();
         }

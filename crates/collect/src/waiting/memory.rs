@@ -20,12 +20,21 @@ pub(super) struct MemorySets {
     /// By domain, template, and running number, so that those of a template are in order.
     sets: BTreeMap<(Key, u64), WaitingSet>,
     /// By running number, so that the first is the oldest.
-    arrivals: BTreeMap<u64, (Key, IpAddr)>,
+    arrivals: BTreeMap<u64, Arrived>,
     sources: HashMap<IpAddr, SourceSets, foldhash::fast::RandomState>,
     /// The sources by the octets that they have; among equals the one whose oldest set is the oldest is the last.
     largest: BTreeSet<(usize, Reverse<u64>, IpAddr)>,
     octets: usize,
     next_number: u64,
+}
+
+/// Where a set is from.
+#[derive(Debug, Clone, Copy)]
+struct Arrived {
+    key: Key,
+    source: IpAddr,
+    /// When it came, by the clock of ages.
+    age_ms: i64,
 }
 
 /// The sets of a source.
@@ -43,13 +52,13 @@ impl SourceSets {
 }
 
 impl MemorySets {
-    /// Keeps a set of a source until the template of a domain comes.
-    pub(super) fn insert(&mut self, source: IpAddr, (domain, template): Key, mut set: WaitingSet) {
-        let (key, number) = ((domain, template), self.take_number());
+    /// Keeps a set of a source, that came at a time by the clock of ages, until the template of a domain comes.
+    pub(super) fn insert(&mut self, (source, age_ms): (IpAddr, i64), key: Key, mut set: WaitingSet) {
+        let number = self.take_number();
         set.number = number;
         let octets = set.octets();
         self.octets += octets;
-        self.arrivals.insert(number, (key, source));
+        self.arrivals.insert(number, Arrived { key, source, age_ms });
         self.sets.insert((key, number), set);
         let of_source = self.sources.entry(source).or_default();
         self.largest.remove(&of_source.rank(source));
@@ -63,7 +72,7 @@ impl MemorySets {
         let set = self.sets.remove(&(key, number))?;
         let octets = set.octets();
         self.octets -= octets;
-        let (_, source) = self.arrivals.remove(&number)?;
+        let Arrived { source, .. } = self.arrivals.remove(&number)?;
         let of_source = self.sources.get_mut(&source)?;
         self.largest.remove(&of_source.rank(source));
         of_source.octets -= octets;
@@ -114,15 +123,15 @@ impl MemorySets {
     /// The oldest set, if it came before this time; else, if there are more octets than this, the oldest of the source that
     /// has most of them.
     pub(super) fn pop_oldest(&mut self, before_ms: i64, octets_max: usize) -> Option<(Key, WaitingSet)> {
-        let (&number, &(key, _)) = self.arrivals.first_key_value()?;
-        if self.sets.get(&(key, number))?.clock.received_ms < before_ms {
+        let (&number, &Arrived { key, age_ms, .. }) = self.arrivals.first_key_value()?;
+        if age_ms < before_ms {
             return Some((key, self.take_one(key, number)?));
         }
         if self.octets <= octets_max {
             return None;
         }
         let (_, Reverse(number), _) = *self.largest.last()?;
-        let (key, _) = *self.arrivals.get(&number)?;
+        let key = self.arrivals.get(&number)?.key;
         Some((key, self.take_one(key, number)?))
     }
 
@@ -146,7 +155,7 @@ mod tests {
     fn add(sets: &mut MemorySets, domain: u32, template: u16, received_ms: i64, octets: usize) {
         let clock = MessageClock { received_ms, export_ms: 0, uptime_ms: None };
         let set = WaitingSet { clock, body: vec![0; octets].into(), number: 0 };
-        sets.insert(IpAddr::from([192, 0, 2, domain as u8]), (domain, id(template)), set);
+        sets.insert((IpAddr::from([192, 0, 2, domain as u8]), received_ms), (domain, id(template)), set);
     }
 
     fn id(id: u16) -> TemplateId {

@@ -105,9 +105,9 @@ impl WaitingSets {
         self.spooled.pop_request()
     }
 
-    /// Keeps a set of a source until the template of a domain comes.
-    pub(crate) fn insert(&mut self, source: IpAddr, place: Key, set: WaitingSet) {
-        self.memory.insert(source_of(source), place, set);
+    /// Keeps a set of a source, received at a time by the clock of ages, until the template of a domain comes.
+    pub(crate) fn insert(&mut self, (source, age_ms): (IpAddr, i64), place: Key, set: WaitingSet) {
+        self.memory.insert((source_of(source), age_ms), place, set);
     }
 
     /// Puts a set, whose template is known, behind those that are released.
@@ -358,7 +358,7 @@ mod tests {
             sets.enable_spool();
         }
         for &at_ms in times {
-            sets.insert(SOURCE, (DOMAIN, id()), set(at_ms));
+            sets.insert((SOURCE, at_ms), (DOMAIN, id()), set(at_ms));
         }
         sets
     }
@@ -396,7 +396,7 @@ mod tests {
         let mut sets = waiting(true, &[]);
         let large = || WaitingSet { body: vec![0; 60_000].into(), ..set(1) };
         // more than may be on its way, and less than what may wait
-        (0..400).for_each(|_| sets.insert(SOURCE, (DOMAIN, id()), large()));
+        (0..400).for_each(|_| sets.insert((SOURCE, 0), (DOMAIN, id()), large()));
         assert_eq!(sets.drop_next(20_000, &domains), None);
         let on_its_way = sets.spooled_sets();
         assert!(on_its_way > 100 && sets.len() as u64 == 400 - on_its_way, "{on_its_way}");
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(sets.drop_next(20_000, &domains), None);
         assert!(sets.spooled_sets() > on_its_way);
         // what is over the limit in octets goes, whatever the disk does
-        (0..1_400).for_each(|_| sets.insert(SOURCE, (DOMAIN, id()), large()));
+        (0..1_400).for_each(|_| sets.insert((SOURCE, 0), (DOMAIN, id()), large()));
         assert!(sets.drop_next(20_000, &domains).is_some());
     }
 
@@ -451,7 +451,7 @@ mod tests {
         for (spool, dropped) in [(false, 3), (true, 0)] {
             let mut sets = waiting(spool, &[1, 2]);
             sets.template_arrived(DOMAIN, key(), 3);
-            sets.insert(SOURCE, (DOMAIN, id()), set(3));
+            sets.insert((SOURCE, 3), (DOMAIN, id()), set(3));
             assert_eq!(sets.forget_domain(DOMAIN, key().domain), dropped);
             assert_eq!((sets.len(), sets.octets(), sets.spooled_sets()), (0, 0, 3 - dropped));
         }

@@ -176,3 +176,30 @@ fn samplers_beyond_the_limit_are_counted() {
     // six, then four of six, then none
     assert_eq!(decoder.statistics().total(Counter::SamplersRefused), 2 + 6);
 }
+
+#[test]
+fn a_clock_that_jumps_makes_nothing_old() {
+    let now_ms =
+        || i64::try_from(std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_millis()).expect("before 292 million");
+    for has_own_clock in [true, false] {
+        let mut decoder = Decoder::new(Limits::default());
+        if has_own_clock {
+            decoder = decoder.with_own_clock();
+        }
+        let mut known = TestExporter::new([192, 0, 2, 1], 4739, 1);
+        let mut waiting = TestExporter::new([192, 0, 2, 2], 4739, 1);
+        decoder.datagram(known.source, now_ms(), &known.templates());
+        let late = waiting.templates();
+        decoder.datagram(waiting.source, now_ms(), &waiting.data(3));
+        // for some seconds the system's clock is wrong
+        let wrong_ms = now_ms() + 400 * DAY_MS;
+        decoder.expire(wrong_ms);
+        decoder.datagram(known.source, wrong_ms, &known.data(2));
+        decoder.datagram(waiting.source, now_ms(), &late);
+        let mut taken = Taken::default();
+        taken.all_of(&mut decoder);
+        let expected = if has_own_clock { (5, 0, 0) } else { (0, 1, 1) };
+        let counts = (taken.count(Counter::TemplatesExpired), taken.count(Counter::SetsExpired));
+        assert_eq!((taken.flows.len(), counts.0, counts.1), expected, "own clock: {has_own_clock}");
+    }
+}

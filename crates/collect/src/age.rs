@@ -1,0 +1,94 @@
+//! The time by which what is known grows old.
+//!
+//! A collector stamps what it receives with the system's clock, and that may be set: by 400 days ahead for some seconds, or
+//! from 1970 to today. Neither has made a template old, or a set that waits for one. So ages are told by a clock that goes
+//! as the system's does, but for its jumps: those show by comparison with a clock that cannot be set.
+
+use std::time::Instant;
+
+use crate::socket;
+
+/// The clocks may drift apart by this much between two looks, in milliseconds.
+const JUMP_MS: i64 = 60_000;
+
+/// A clock without jumps, in milliseconds since the epoch until the first jump of the system's.
+#[derive(Debug)]
+pub(crate) struct AgeClock {
+    /// What both clocks said at the last look.
+    last: (i64, Instant),
+    /// By how much the system's clock has jumped ahead.
+    jumped_ms: i64,
+    /// The time that was asked for last: what is received within one millisecond takes one look.
+    asked_ms: i64,
+}
+
+impl AgeClock {
+    /// A clock that trusts the system's as it is now.
+    pub(crate) fn start() -> Self {
+        let wall_ms = socket::now_ms();
+        Self { last: (wall_ms, Instant::now()), jumped_ms: 0, asked_ms: wall_ms }
+    }
+
+    /// What it said when something was received, by the system's clock: never more than it says now.
+    pub(crate) fn at(&mut self, received_ms: i64) -> i64 {
+        if received_ms != self.asked_ms {
+            self.asked_ms = received_ms;
+            self.look(socket::now_ms(), Instant::now());
+        }
+        received_ms.min(self.last.0).saturating_sub(self.jumped_ms)
+    }
+
+    /// What it says now.
+    pub(crate) fn now(&mut self) -> i64 {
+        self.at(socket::now_ms())
+    }
+
+    /// By how much the system's clock is ahead of this one.
+    pub(crate) fn jumped_ms(&self) -> i64 {
+        self.jumped_ms
+    }
+
+    fn look(&mut self, wall_ms: i64, now: Instant) {
+        let (last_ms, last) = self.last;
+        let passed = i64::try_from(now.saturating_duration_since(last).as_millis()).unwrap_or(i64::MAX);
+        let jump_ms = wall_ms.saturating_sub(last_ms).saturating_sub(passed);
+        if jump_ms.saturating_abs() > JUMP_MS {
+            self.jumped_ms = self.jumped_ms.saturating_add(jump_ms);
+        }
+        self.last = (wall_ms, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const YEAR_MS: i64 = 400 * 86_400_000;
+
+    #[test]
+    fn jumps_do_not_count_and_time_does() {
+        let began = Instant::now();
+        let mut clock = AgeClock { last: (1_000_000, began), jumped_ms: 0, asked_ms: 0 };
+        let mut look = |wall_ms: i64, secs: u64| {
+            clock.look(wall_ms, began + Duration::from_secs(secs));
+            clock.last.0 - clock.jumped_ms
+        };
+        assert_eq!(look(1_002_000, 1), 1_002_000, "it may be corrected by a little");
+        assert_eq!(look(1_003_000 + YEAR_MS, 2), 1_003_000);
+        assert_eq!(look(1_007_000 + YEAR_MS, 6), 1_007_000);
+        assert_eq!(look(1_008_000, 7), 1_008_000, "it was set back");
+        assert_eq!(look(8_000, 8), 1_009_000);
+        assert_eq!(look(1_808_000, 1_808), 2_809_000, "half an hour in which nobody has looked");
+    }
+
+    #[test]
+    fn what_was_stamped_by_a_wrong_clock_is_no_younger_than_now() {
+        let mut clock = AgeClock::start();
+        let now_ms = clock.now();
+        let ahead_ms = clock.at(now_ms + YEAR_MS);
+        assert!((now_ms..now_ms + JUMP_MS).contains(&ahead_ms), "{ahead_ms}");
+        assert_eq!(clock.at(now_ms - 5_000), now_ms - 5_000, "what has waited in a queue is as old as it is");
+    }
+}
