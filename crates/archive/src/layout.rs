@@ -79,6 +79,11 @@ impl Layout {
         self.root.join(LOCK)
     }
 
+    /// A file that is there while a sync of tails has failed and they are not written again yet.
+    pub(crate) fn unconfirmed(&self) -> PathBuf {
+        self.root.join("unconfirmed")
+    }
+
     /// Room for what the books have to say when the disk is full.
     pub(crate) fn reserve(&self) -> PathBuf {
         self.root.join("reserve")

@@ -14,7 +14,7 @@ use crate::manifest::{ArchiveState, Edit, Manifest, clear_new};
 use crate::portable::list;
 use crate::position::{LOCAL, TailNumber};
 use crate::segment::{SegmentName, found_segment};
-use crate::tail::{FinishedTail, TailContents, TailDamage, first_position, set_aside};
+use crate::tail::{FinishedTail, TailContents, TailDamage, first_position, replace, set_aside};
 use crate::{Action, ArchiveError, Position, disk, folder, readers};
 
 /// What opening an archive found, cut and finished.
@@ -108,6 +108,7 @@ pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
             position = position.max(last);
         }
     }
+    let _ = disk::remove(&layout.unconfirmed());
     let next_number = numbers.last().map_or(0, |last| last + 1).max(state.local().first_tail);
     skip_missing(layout, &mut manifest, &numbers, next_number, &mut recovery)?;
     recovery.position = position;
@@ -222,7 +223,7 @@ fn recover_tail(
             last = contents.scan.last().max(Some(found));
         }
     }
-    sync(&path)?;
+    make_durable(layout, number, &contents)?;
     let (rows, octets) = (contents.scan.rows(), contents.scan.whole_octets as u64);
     let tail = FinishedTail { number, path, last: contents.scan.last(), rows, octets, failures: 0 };
     Ok((tail, last.unwrap_or_default()))
@@ -231,6 +232,17 @@ fn recover_tail(
 fn cut(path: &Path, octets: u64) -> Result<(), ArchiveError> {
     let cut = OpenOptions::new().write(true).open(path).and_then(|file| disk::set_length(&file, path, octets));
     cut.map_err(Action::CutTail.failed(path))
+}
+
+/// Makes a tail durable. Where a sync has failed before, another one would prove nothing, so it is written again; on a full
+/// disk it is left for its sealing.
+fn make_durable(layout: &Layout, number: TailNumber, contents: &TailContents) -> Result<(), ArchiveError> {
+    let path = layout.tail(number);
+    let Some(last) = contents.scan.last().filter(|_| layout.unconfirmed().exists()) else { return sync(&path) };
+    match replace(layout, number, contents, (None, last)) {
+        Err(error) if !error.is_full_disk() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// After a crash of the process alone, whole frames may not be on the disk yet.

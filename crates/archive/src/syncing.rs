@@ -11,8 +11,12 @@ use crate::shared::{Ending, Progress, Shared};
 use crate::tail::{FinishedTail, write_again};
 use crate::{Action, ArchiveError, TailDamage, disk};
 
-/// Pause before tails are written again whose sync has failed.
+/// Pause before tails are written again whose sync has failed; it doubles with each failure.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+/// A tail that cannot be read so many times is left as it is, so that others can be written.
+const READS_MAX: u32 = 10;
 
 /// What was written and is not known to be durable.
 #[derive(Debug, Default)]
@@ -43,13 +47,20 @@ pub(crate) struct SyncFailure {
     source: Arc<io::Error>,
     /// The tails that it concerns.
     tails: Vec<TailNumber>,
-    /// When they were last tried.
+    /// When they were last tried, and how often without success.
     tried: Instant,
+    failures: u32,
+    /// How often one of them could not be read.
+    reads_failed: u32,
     /// True when the writer has ended and they were tried once more.
     pub(crate) is_given_up: bool,
 }
 
 impl SyncFailure {
+    fn pause(&self) -> Duration {
+        (PAUSE * (1 << self.failures.min(6))).min(PAUSE_MAX)
+    }
+
     pub(crate) fn to_error(&self) -> ArchiveError {
         ArchiveError::SyncTail { path: self.path.clone(), source: Arc::clone(&self.source) }
     }
@@ -68,7 +79,7 @@ fn next_sync_task(shared: &Shared, progress: &Progress) -> SyncTask {
     let Syncing { since, failure, .. } = &progress.syncing;
     let is_ending = progress.ending != Ending::Open;
     if let Some(failure) = failure {
-        return match PAUSE.saturating_sub(failure.tried.elapsed()) {
+        return match failure.pause().saturating_sub(failure.tried.elapsed()) {
             _ if failure.is_given_up => SyncTask::End,
             left if left.is_zero() || is_ending => SyncTask::WriteAgain,
             left => SyncTask::Wait(Some(left)),
@@ -144,9 +155,17 @@ fn sync(shared: &Shared) {
     if let Some((path, source)) = failed {
         progress.counted.sync_failures += 1;
         let tails = files.into_iter().map(|(number, _)| number).collect();
-        let tried = Instant::now();
-        progress.syncing.failure =
-            Some(SyncFailure { path, source: Arc::new(source), tails, tried, is_given_up: false });
+        progress.syncing.failure = Some(SyncFailure {
+            path,
+            source: Arc::new(source),
+            tails,
+            tried: Instant::now(),
+            failures: 0,
+            reads_failed: 0,
+            is_given_up: false,
+        });
+        // whoever opens the archive next in the same run of the system must not trust a sync either
+        let _ = disk::create(&shared.layout.unconfirmed());
     } else {
         progress.durable = position;
         progress.rows_durable = rows - progress.counted.rows_lost;
@@ -193,6 +212,7 @@ fn write_all_again(shared: &Shared) {
             failure.tails.retain(|number| *number != tail.number);
         }
     }
+    let _ = disk::remove(&shared.layout.unconfirmed());
     let mut progress = shared.progress();
     progress.syncing.failure = None;
     progress.durable = position;
@@ -202,6 +222,20 @@ fn write_all_again(shared: &Shared) {
     shared.seal_wanted.notify_all();
 }
 
+/// Gives up a tail that cannot be read. It is sealed like any other, as far as that goes.
+fn leave(progress: &mut Progress, tail: &FinishedTail) {
+    progress.counted.rows_lost += tail.rows;
+    progress.syncing.damages.push(TailDamage {
+        path: tail.path.clone(),
+        octets_lost: tail.octets,
+        frames_lost: 0,
+        rows_lost: tail.rows,
+        frames_behind: 0,
+        rows_behind: 0,
+        kept: None,
+    });
+}
+
 fn failed_again(shared: &Shared, tail: &FinishedTail, error: &ArchiveError, is_last: bool) {
     let mut progress = shared.progress();
     progress.counted.sync_failures += 1;
@@ -209,7 +243,14 @@ fn failed_again(shared: &Shared, tail: &FinishedTail, error: &ArchiveError, is_l
         failure.path.clone_from(&tail.path);
         failure.source = Arc::new(io::Error::other(error.chain()));
         failure.tried = Instant::now();
+        failure.failures += 1;
         failure.is_given_up = is_last;
+        failure.reads_failed += u32::from(error.io().is_some_and(|(action, _)| action == Action::ReadTail));
+        if failure.reads_failed >= READS_MAX {
+            failure.reads_failed = 0;
+            failure.tails.retain(|number| *number != tail.number);
+            leave(&mut progress, tail);
+        }
     }
     drop(progress);
     if error.is_full_disk() {
@@ -220,6 +261,8 @@ fn failed_again(shared: &Shared, tail: &FinishedTail, error: &ArchiveError, is_l
 
 /// Writes a tail again; returns what is damaged in it and how many flows are lost.
 fn write_one_again(shared: &Shared, tail: &FinishedTail) -> Result<(Option<TailDamage>, u64), ArchiveError> {
+    #[cfg(test)]
+    failing::refuse(&tail.path).map_err(Action::SetAside.failed(&tail.path))?;
     // so that it is not being sealed
     let manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
     if !manifest.state().local().has_tail(tail.number) {

@@ -382,7 +382,7 @@ pub(crate) fn set_aside(
 
 /// Puts a new file of its whole frames in the place of a tail; see [`set_aside`] for what is written for those that are
 /// lost. Returns how many of these there are.
-fn replace(
+pub(crate) fn replace(
     layout: &Layout,
     number: TailNumber,
     contents: &TailContents,
@@ -398,6 +398,8 @@ fn replace(
         disk::rename(&rewritten, &path)?;
         Ok(frames_lost)
     })();
+    // a piece of it must not hold the last room that there is
+    let replaced = replaced.inspect_err(|_| drop(disk::remove(&rewritten)));
     let frames_lost = replaced.map_err(Action::SetAside.failed(&path))?;
     folder::sync(&layout.tails())?;
     Ok(frames_lost)
@@ -410,7 +412,8 @@ fn replace(
 pub(crate) fn write_again(layout: &Layout, tail: &FinishedTail) -> Result<Option<(TailDamage, u64)>, ArchiveError> {
     let contents = TailContents::open(&tail.path)?;
     let last = contents.scan.last();
-    if contents.scan.end == TailEnd::Clean && last == tail.last {
+    // what is torn at the end was never a frame
+    if matches!(contents.scan.end, TailEnd::Clean | TailEnd::Torn) && last == tail.last {
         replace(layout, tail.number, &contents, (None, last.unwrap_or_default()))?;
         return Ok(None);
     }

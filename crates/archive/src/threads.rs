@@ -160,7 +160,8 @@ fn next_to_seal(shared: &Shared) -> Option<FinishedTail> {
     let mut progress = shared.progress();
     loop {
         let is_stuck = progress.syncing.failure.is_some();
-        if progress.ending == Ending::Drop || (is_stuck && progress.ending != Ending::Open) {
+        let is_given_up = progress.syncing.is_given_up();
+        if progress.ending == Ending::Drop || (is_given_up && progress.ending != Ending::Open) {
             return None;
         }
         if !is_stuck {

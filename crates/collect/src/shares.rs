@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use crate::rate::source_of;
 
-/// One source takes at most this part.
+/// One source takes at most this part, unless the others leave half of it to it.
 const PART: usize = 4;
 /// A limit that is no larger is too small to be shared out.
 const SMALL: usize = 64;
@@ -17,24 +17,29 @@ const SMALL: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Shares {
     each_max: usize,
+    half: usize,
+    /// What all have taken.
+    total: usize,
     taken: HashMap<IpAddr, usize, foldhash::fast::RandomState>,
 }
 
 impl Shares {
     /// Shares of a limit.
     pub(crate) fn of(limit: usize) -> Self {
-        Self { each_max: (limit / PART).max(limit.min(SMALL)), taken: HashMap::default() }
+        let each_max = (limit / PART).max(limit.min(SMALL));
+        Self { each_max, half: limit / 2, total: 0, taken: HashMap::default() }
     }
 
     /// How much more a source may take.
     pub(crate) fn left(&self, address: IpAddr) -> usize {
         let taken = self.taken.get(&source_of(address)).copied().unwrap_or(0);
-        self.each_max.saturating_sub(taken)
+        self.each_max.saturating_sub(taken).max(self.half.saturating_sub(self.total))
     }
 
     /// Takes that a source has so much more.
     pub(crate) fn take(&mut self, address: IpAddr, count: usize) {
         if count > 0 {
+            self.total += count;
             *self.taken.entry(source_of(address)).or_insert(0) += count;
         }
     }
@@ -43,7 +48,9 @@ impl Shares {
     pub(crate) fn give_back(&mut self, address: IpAddr, count: usize) {
         let source = source_of(address);
         let Some(taken) = self.taken.get_mut(&source) else { return };
-        *taken = taken.saturating_sub(count);
+        let count = count.min(*taken);
+        self.total -= count;
+        *taken -= count;
         if *taken == 0 {
             self.taken.remove(&source);
         }
@@ -57,16 +64,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_has_a_quarter_and_gives_it_back() {
+    fn a_source_has_a_quarter_or_the_first_half_and_gives_it_back() {
         let mut shares = Shares::of(1_000);
         let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
-        shares.take(one, 200);
-        assert_eq!((shares.left(one), shares.left(other)), (50, 250));
-        shares.take(one, 50);
-        shares.give_back(one, 100);
-        assert_eq!(shares.left(one), 100);
-        shares.give_back(one, 150);
-        assert!(shares.taken.is_empty());
+        assert_eq!(shares.left(one), 500);
+        shares.take(one, 490);
+        assert_eq!((shares.left(one), shares.left(other)), (10, 250));
+        shares.take(one, 10);
+        assert_eq!((shares.left(one), shares.left(other)), (0, 250));
+        shares.take(other, 200);
+        shares.give_back(one, 260);
+        assert_eq!((shares.left(one), shares.left(other)), (60, 60));
+        shares.give_back(one, 10);
+        shares.take(other, 40);
+        assert_eq!((shares.left(one), shares.left(other)), (30, 30));
+        shares.give_back(one, 1_000);
+        shares.give_back(other, 1_000);
+        assert!(shares.taken.is_empty() && shares.total == 0);
         assert_eq!(Shares::of(2).left(one), 2, "too small to be shared out");
     }
 
@@ -74,7 +88,7 @@ mod tests {
     fn who_has_an_ipv6_network_has_one_share() {
         let mut shares = Shares::of(1_000);
         let address = |network: u16, last: u16| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, last));
-        shares.take(address(1, 1), 250);
+        shares.take(address(1, 1), 500);
         assert_eq!((shares.left(address(1, 2)), shares.left(address(2, 1))), (0, 250));
     }
 }

@@ -151,12 +151,9 @@ impl StatisticsWriter {
 
     /// Forgets series that are in no step any more, and returns how many. It reads which series every block has, so it is
     /// for now and then: keys that come and go would otherwise make the catalogue grow for ever. While a file is damaged, it is
-    /// not known which series are in it, and none is forgotten.
+    /// not known which series are in it: none is forgotten, and that is an error.
     pub fn forget_unused(&mut self) -> Result<usize, SeriesError> {
-        let mut used = match self.used() {
-            Err(error) if error.is_damage() => return Ok(0),
-            used => used?,
-        };
+        let mut used = self.used()?;
         for (used, cut) in used.iter_mut().zip(&self.cuts) {
             used.extend(cut.map(|cut| cut.other));
         }

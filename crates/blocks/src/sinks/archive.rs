@@ -146,6 +146,8 @@ options! {
 
 /// Pause before a full disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+/// Longest time for which the end waits for what is being written again after a failed sync.
+const LAST_SYNC: Duration = Duration::from_secs(5);
 /// How often that is reported while it lasts.
 const WARNING_EVERY: Duration = Duration::from_mins(1);
 
@@ -293,7 +295,7 @@ impl Archive {
         }
         let mut left_out = LeftOut::default();
         left_out.add(delivery);
-        let [told, _] = left_out.deliveries();
+        let [told, ..] = left_out.deliveries();
         self.append(&told)
     }
 
@@ -303,7 +305,7 @@ impl Archive {
             return Err(AppendError::Final(ComponentError::new("the archive is closed")));
         };
         let began = Instant::now();
-        let mut next_warning = began;
+        let (mut next_warning, mut is_awaited) = (began, false);
         loop {
             let last_try = self.stop.is_set();
             // columns are shared, so a copy to try again with costs nothing
@@ -313,6 +315,12 @@ impl Archive {
             }
             self.failures.add(1);
             let waited = began.elapsed();
+            if last_try && !is_awaited && matches!(error, ArchiveError::SyncTail { .. }) {
+                // being written again, which is not to be refused because the stop came just then
+                is_awaited = true;
+                let _ = self.durability.wait_for(writer.follow_position().position, LAST_SYNC);
+                continue;
+            }
             if last_try && error.may_pass() {
                 self.refused.add(delivery.rows() as u64);
                 return Err(AppendError::Stopped(self.failed(error)));
@@ -380,8 +388,12 @@ impl Sink for Archive {
     fn finish(&mut self) -> Result<(), ComponentError> {
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         if let Some(error) = self.left_out.error.take() {
-            let [all, least] = std::mem::take(&mut self.left_out).deliveries();
-            if let Err(error) = writer.append_last(all).or_else(|_| writer.append_last(least)) {
+            let _ = self.durability.wait_for(writer.follow_position().position, LAST_SYNC);
+            let told = std::mem::take(&mut self.left_out).deliveries();
+            let mut failed = None;
+            let is_told =
+                told.into_iter().any(|told| writer.append_last(told).map_err(|error| failed = Some(error)).is_ok());
+            if let Some(error) = failed.filter(|_| !is_told) {
                 let failed = self.failed(error).chain();
                 tracing::warn!(
                     "{failed}: the books do not tell of {} flows that could not be written",
@@ -396,6 +408,11 @@ impl Sink for Archive {
         let summary = writer.close().map_err(|error| self.failed(error))?;
         self.count_durable();
         self.count(&summary.statistics);
+        let lost = summary.statistics.rows_lost;
+        if lost > 0 {
+            let folder = self.folder.display();
+            return Err(ComponentError::new(format!("{lost} flows are lost in {folder}: the disk did not keep them")));
+        }
         Ok(())
     }
 

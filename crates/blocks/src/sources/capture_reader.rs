@@ -21,6 +21,7 @@ use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
+use super::is_of_the_system;
 use crate::books_counters::BooksCounters;
 use crate::reception::Reception;
 
@@ -183,15 +184,15 @@ impl Reading {
                 break;
             }
             self.is_begun = false;
-            let end = match self.file(path) {
-                Ok(()) => FileEnd::Whole,
+            let (end, is_refused) = match self.file(path) {
+                Ok(()) => (FileEnd::Whole, false),
                 Err(error) => {
                     self.counters.failed.add(1);
                     self.notices.send(&format!("error: {}", error.chain()));
-                    FileEnd::Damaged
+                    (FileEnd::Damaged, is_of_the_system(&error))
                 }
             };
-            if self.is_begun && !self.stop.load(Ordering::Acquire) {
+            if self.is_begun && !is_refused && !self.stop.load(Ordering::Acquire) {
                 self.notices.file_ended(path, end);
             }
         }

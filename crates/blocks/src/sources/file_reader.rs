@@ -21,6 +21,7 @@ use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Column, Delivery, SideTables};
 use weir_formats::{AnyReader, Format, FormatError};
 
+use super::is_of_the_system;
 use crate::reception::Reception;
 
 /// Files of other programs.
@@ -193,16 +194,21 @@ impl Reading {
                 break;
             }
             let stored = self.stored.get();
+            let damaged = self.records_damaged.get() + self.blocks_damaged.get();
             match self.file(path) {
                 Ok(()) => {
                     self.files_read.add(1);
-                    if !self.stop.load(Ordering::Acquire) {
-                        self.notices.file_ended(path, FileEnd::Whole);
+                    let is_damaged = self.records_damaged.get() + self.blocks_damaged.get() > damaged;
+                    let end = if is_damaged { FileEnd::Damaged } else { FileEnd::Whole };
+                    // of what nothing could be read nothing is known
+                    let is_noted = !is_damaged || self.stored.get() > stored;
+                    if is_noted && !self.stop.load(Ordering::Acquire) {
+                        self.notices.file_ended(path, end);
                     }
                 }
                 Err(error) => {
                     self.failed.add(1);
-                    if self.stored.get() > stored {
+                    if self.stored.get() > stored && !is_of_the_system(&error) {
                         self.notices.file_ended(path, FileEnd::Damaged);
                     }
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();

@@ -10,6 +10,9 @@ pub mod router_generator;
 
 pub mod traffic;
 
+use std::error::Error;
+use std::io;
+
 use weir_chain::AnyKind;
 
 /// Every kind of this folder.
@@ -23,3 +26,25 @@ pub const KINDS: &[&'static dyn AnyKind] = &[
     &meter::KIND,
     &router_generator::KIND,
 ];
+
+/// Whether an error is one of the system and not of what a file holds: reading the file again may well succeed.
+pub(crate) fn is_of_the_system(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|error| error.downcast_ref::<io::Error>().is_some_and(|error| error.raw_os_error().is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_chain::ComponentError;
+
+    use super::*;
+
+    #[test]
+    fn what_the_system_refuses_is_no_damage() {
+        // EIO
+        let refused = ComponentError::caused("cannot read", io::Error::from_raw_os_error(5));
+        assert!(is_of_the_system(&refused));
+        let cut = ComponentError::caused("cannot read", io::Error::from(io::ErrorKind::UnexpectedEof));
+        assert!(!is_of_the_system(&cut) && !is_of_the_system(&ComponentError::new("damaged")));
+    }
+}

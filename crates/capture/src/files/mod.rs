@@ -137,7 +137,9 @@ impl Shared {
     /// Counts and notes a file that failed, and reports why. `is_open` when it could be opened.
     fn fail(&mut self, path: &Path, error: &CaptureError, is_open: bool, warn: &WarningHandler) {
         self.counts.files_failed += 1;
-        self.failed.add(path, is_open);
+        // what the system refuses to read may be read another time, as what could not be opened
+        let is_refused = matches!(error, CaptureError::Read { error, .. } if error.raw_os_error().is_some());
+        self.failed.add(path, is_open && !is_refused);
         let name: &dyn Display = if path.as_os_str() == "-" { &"standard input" } else { &path.display() };
         warn(&format!("{name}: {error}"));
     }

@@ -172,12 +172,12 @@ mod tests {
         let other = Session::udp(SocketAddr::from(([192, 0, 2, 2], 2055)));
         domains.insert(2, Domain::new(DomainKey { session: other, version: 9, domain: 0 }, &limits));
         let samplers = |count| (0..count).map(|id| (Sampler::Numbered(id), 10)).collect();
-        learned.restore(&mut domains, 0, samplers(200), Vec::new());
-        learned.restore(&mut domains, 1, samplers(200), Vec::new());
-        assert_eq!((learned.samplers(), domains[1].samplers.len()), (250, 50), "a quarter for all its domains");
+        learned.restore(&mut domains, 0, samplers(400), Vec::new());
+        learned.restore(&mut domains, 1, samplers(400), Vec::new());
+        assert_eq!((learned.samplers(), domains[1].samplers.len()), (500, 100), "half for all its domains");
         assert_eq!(learned.samplers_free(&domains[2]), 250);
         learned.forget(0, &domains[0]);
-        assert_eq!(learned.samplers_free(&domains[1]), 200);
+        assert_eq!(learned.samplers_free(&domains[1]), 400);
     }
 
     #[test]

@@ -101,19 +101,27 @@ impl SampleSources {
     /// What is followed of a source. `None` when there are too many, of all or of this sender.
     fn follow<'a>(
         &mut self,
-        (agent, sender): (&'a mut AgentState, IpAddr),
+        (agent, sender, is_own): (&'a mut AgentState, IpAddr, bool),
         source: DataSource,
     ) -> Option<&'a mut Source> {
         let AgentState { sources, sender: charged, .. } = agent;
+        let known = sources.len();
         match sources.entry(source) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(vacant) => {
-                let sender = *charged.get_or_insert(sender);
-                if self.known >= self.max || self.shares.left(sender) == 0 {
+                // an agent that speaks for itself takes over what others have sent in its name
+                if let Some(other) = charged.filter(|other| is_own && *other != sender) {
+                    self.shares.give_back(other, known);
+                    self.shares.take(sender, known);
+                    *charged = Some(sender);
+                }
+                let payer = charged.unwrap_or(sender);
+                if self.known >= self.max || self.shares.left(payer) == 0 {
                     return None;
                 }
+                *charged = Some(payer);
                 self.known += 1;
-                self.shares.take(sender, 1);
+                self.shares.take(payer, 1);
                 Some(vacant.insert(Source::default()))
             }
         }
@@ -274,14 +282,15 @@ impl SampleDecoder<'_> {
         decoded.counter_samples += 1;
     }
 
-    fn sender(&self) -> IpAddr {
-        self.sender.unwrap_or(self.domain.key.session.source.ip())
+    /// Who sends, and whether that is the agent itself.
+    fn sender(&self) -> (IpAddr, bool) {
+        (self.sender.unwrap_or(self.domain.key.session.source.ip()), self.sender.is_none())
     }
 
     /// Follows the sequence number of a source's flow samples, and its own count of those that it could not make.
     fn follow_flow_samples(&mut self, sample: &FlowSample<'_>, decoded: &mut DecodedSamples) {
-        let sender = self.sender();
-        let Some(source) = self.sources.follow((&mut self.domain.agent, sender), sample.source) else {
+        let (sender, is_own) = self.sender();
+        let Some(source) = self.sources.follow((&mut self.domain.agent, sender, is_own), sample.source) else {
             decoded.sources_refused += 1;
             return;
         };
@@ -300,8 +309,8 @@ impl SampleDecoder<'_> {
     }
 
     fn follow_counter_samples(&mut self, sample: &CountersSample<'_>, decoded: &mut DecodedSamples) {
-        let sender = self.sender();
-        match self.sources.follow((&mut self.domain.agent, sender), sample.source) {
+        let (sender, is_own) = self.sender();
+        match self.sources.follow((&mut self.domain.agent, sender, is_own), sample.source) {
             Some(source) => {
                 let arrival = Arrival { sequence: sample.sequence, ..self.arrival };
                 decoded.add(source.counter_samples.observe(&arrival));

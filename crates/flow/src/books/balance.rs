@@ -208,7 +208,7 @@ mod tests {
         check(&[(Counter::Datagrams, 2), (Counter::DatagramsDecoded, 1)], told);
         check(&[(Counter::SetsExpired, 1)], Some("0 sets were put aside, 1 of them decoded later or given up"));
         check(&[(Counter::ErrorsLength, 1)], Some("0 datagrams and sets were undecodable, for 1 reasons"));
-        check(&[(Counter::RecordsFiltered, 1)], Some("1 records were filtered of 0"));
+        check(&[(Counter::RecordsFiltered, 1)], Some("1 records were filtered or not written, of 0"));
         check(&[(Counter::RecordsLate, 1)], Some("1 records came late of 0 that were missing"));
         check(&[(Counter::DatagramsLate, 1)], Some("1 datagrams came late of 0 that were missing"));
         check(&[(Counter::DatagramsReordered, 1)], Some("datagrams_reordered is 1 of 0 datagrams decoded"));

@@ -109,7 +109,9 @@ fn grouping_of(question: &FlowQuery) -> Result<Grouping, QueryError> {
     if question.scaled {
         return Err(QueryError::NotApproximate("scaling by sampling intervals"));
     }
-    Grouping::of(&question.select).ok_or(QueryError::NotApproximate("a list of flows"))
+    let is_list = matches!(question.select, Select::List { .. });
+    let what = if is_list { "a list of flows" } else { "a grouping by elements" };
+    Grouping::of(&question.select).ok_or(QueryError::NotApproximate(what))
 }
 
 fn with_errors(schema: &Schema) -> SchemaRef {

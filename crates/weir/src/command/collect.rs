@@ -179,6 +179,9 @@ impl WatchThread {
 impl Args {
     /// The watches of these arguments, if any.
     fn attended(&self) -> anyhow::Result<Option<WatchSession>> {
+        if self.watches.is_empty() {
+            return Ok(None);
+        }
         let options = self.reports.applied(RunnerOptions::new(&self.archive.archive))?;
         Ok((!self.watches.is_empty()).then(|| WatchSession {
             options,

@@ -233,7 +233,9 @@ impl Args {
         let (progress, ended) = running.wait();
         ended.context("importing ended")?;
         let counter = |name: &str| progress.component(FILES).map_or(0, |source| source.counter(name));
-        let lost = progress.component("archive").map_or(0, |sink| sink.counter("rows_refused") + sink.rows_discarded);
+        let lost = progress
+            .component("archive")
+            .map_or(0, |sink| sink.counter("rows_refused") + sink.counter("rows_lost") + sink.rows_discarded);
         anyhow::ensure!(lost == 0, "{lost} flows could not be written to the archive");
         Ok(ImportCounts {
             flows: counter("records_stored"),

@@ -285,7 +285,7 @@ pub(crate) fn print_archived(progress: &Progress) {
         archive.counter("segments_sealed"),
         archive.counter("octets_sealed")
     );
-    let lost = archive.counter("rows_refused") + archive.rows_discarded;
+    let lost = archive.counter("rows_refused") + archive.counter("rows_lost") + archive.rows_discarded;
     if lost > 0 {
         eprintln!("warning: {lost} flows could not be written");
     }

@@ -178,7 +178,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let is_shown = !args.is_quiet() && io::stderr().is_terminal();
         let is_explained = rows == 0 && !args.is_quiet() && no_rows::is_looked_at(args.output.format);
         if let Some(question) = first.filter(|_| is_explained && !args.plot.is_asked() && !args.approximate) {
-            eprintln!("{}", no_rows::of_question(&answers, &question, &args.zone())?);
+            // the answer is whole without it
+            if let Ok(line) = no_rows::of_question(&answers, &question, &args.zone()) {
+                eprintln!("{line}");
+            }
         }
         if let Some(archive) = answers.archive().filter(|_| args.output.completeness || is_shown) {
             eprintln!("{}", archive.completeness(&window)?);

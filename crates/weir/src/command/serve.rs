@@ -146,10 +146,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Serves an archive that another process writes, or nobody.
 fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
-    let chains = Chains::read(&settings.chains)?;
+    let (chains, reloads) = (Chains::read(&settings.chains)?, Arc::clone(&settings.running));
     let (mut service, watching) = Service::bind(settings, false)?;
     service.start()?;
-    chains.begin()?;
+    chains.begin(&reloads)?;
     let manager = ServiceManager::of_environment();
     manager.ready("it answers");
     let watching = watching.inspect(WatchThread::begin);
@@ -157,7 +157,6 @@ fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
         manager.alive();
         if signals.take_hang_up() {
             service.reload();
-            chains.reload();
         }
         chains.look(&service.status);
         thread::sleep(Duration::from_millis(50));
@@ -172,7 +171,7 @@ fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
 /// Serves the archive that this process writes.
 fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitCode> {
     let demo = settings.demo_rate.map(Demo::new);
-    let reloads = Arc::clone(&settings.collector);
+    let reloads = Arc::clone(&settings.running);
     let chains = Chains::read(&settings.chains)?;
     let (service, watching) = Service::bind(settings, true)?;
     let (status, service) = (Arc::clone(&service.status), Mutex::new(service));
@@ -186,10 +185,9 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
     let failed: Mutex<Option<anyhow::Error>> = Mutex::default();
     let manager = ServiceManager::of_environment();
     let begin = |running: &Running| {
-        // there is one chain, and it is told once
-        let _ = reloads.set(running.reload_signal());
+        locked(&reloads).push(running.reload_signal());
         status.set_progress(running.progress());
-        let started = locked(&service).start().map_err(anyhow::Error::from).and_then(|()| chains.begin());
+        let started = locked(&service).start().map_err(anyhow::Error::from).and_then(|()| chains.begin(&reloads));
         if let Err(error) = started {
             *locked(&failed) = Some(error);
             running.stop();
@@ -217,10 +215,7 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
             log_progress(progress);
         }
     };
-    let hang_up = || {
-        locked(&service).reload();
-        chains.reload();
-    };
+    let hang_up = || locked(&service).reload();
     let (progress, ended) = Foreground::new()?.run_with(chain, &notices, Some(EVERY), begin, report, hang_up)?;
     demo.into_iter().for_each(Demo::end);
     chains.end();

@@ -7,22 +7,10 @@ use weir_testkit::cassandra::Cassandra;
 use weir_testkit::write_capture;
 
 use crate::process::{Collector, run, wait_for};
+use crate::serve_metrics::STATE;
 
 /// Flows of the capture, a packet each.
 const FLOWS: u32 = 300;
-
-/// How far a forwarder is that has stored 40 flows of 5 deliveries; the checksum is that of RFC 3720, appendix B.4.
-pub(crate) const STATE: &str = "\
-weir forward 1
-position 0:0
-rows_forwarded 40
-rows_refused 2
-rows_lost 3
-deliveries_forwarded 5
-deliveries_lost 1
-rewinds 0
-crc32c e7bc832a
-";
 
 fn errors(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");

@@ -229,6 +229,8 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
     archive(folder.path(), "100");
     let path = |name: &str| folder.path().join(name);
     let source = |records: u32| format!("[components.source]\ntype = \"generator\"\nrecords = {records}\n");
+    // one that runs until it is stopped
+    let idle = "[components.source]\ntype = \"collector\"\nlisten = \"udp://127.0.0.1:0\"\n".to_owned();
     let copy = "[components.copy]\ntype = \"archive\"\ninputs = \"source\"\nthread = \"own\"\narchive = \"copy\"\n";
     let count = "[components.count]\ntype = \"counter\"\ninputs = \"source\"\n";
     let config = "[http]\nlisten = '127.0.0.1:0'\n[archive]\nfolder = 'archive'\n[[chain]]\nfile = 'count.toml'\n[[chain]]\nfile = 'copy.toml'\n";
@@ -236,7 +238,7 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
         ("weir.toml", config.to_owned()),
         // one that ends by itself leaves the service and the other chain alone
         ("count.toml", format!("name = \"count\"\n{}{count}", source(5))),
-        ("copy.toml", format!("name = \"copy\"\n{}{copy}", source(0))),
+        ("copy.toml", format!("name = \"copy\"\n{idle}{copy}")),
     ] {
         std::fs::write(path(name), text).expect("written");
     }
@@ -247,8 +249,12 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
         std::thread::yield_now();
     }
     assert_eq!(service.get("/info")["archive"]["flows"], json!(100));
-    let counted = "weir_chain_rows_in_total{chain=\"copy\",component=\"copy\"}";
-    while !service.ask("GET", "/metrics", &[], "").body.contains(counted) {
+    let counted = [
+        "weir_chain_rows_in_total{chain=\"copy\",component=\"copy\"} 0\n",
+        "weir_chain_rows_in_total{chain=\"count\",component=\"count\"} 5\n",
+    ];
+    let is_counted = |metrics: &str| counted.iter().all(|line| metrics.contains(line));
+    while !is_counted(&service.ask("GET", "/metrics", &[], "").body) {
         assert!(Instant::now() < until, "the chain is not counted");
         std::thread::yield_now();
     }
@@ -256,7 +262,7 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
     let copied = path("copy").display().to_string();
     let checked = run(&["archive", "check", "--archive", &copied]);
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
-    std::fs::write(path("copy.toml"), source(0) + &copy.replace("archive\"\ni", "archiv\"\ni")).expect("written");
+    std::fs::write(path("copy.toml"), idle + &copy.replace("archive\"\ni", "archiv\"\ni")).expect("written");
     let checked = weir().args(["config", "check"]).arg(path("weir.toml")).output().expect("it runs");
     let said = String::from_utf8_lossy(&checked.stderr);
     assert!(!checked.status.success() && said.contains("there is no kind of component 'archiv'"), "{said}");

@@ -1,5 +1,6 @@
 //! What an archive could not be given, for its books.
 
+use arrow::compute::concat_batches;
 use weir_chain::ComponentError;
 use weir_flow::books::{BooksSums, not_stored_rows};
 use weir_flow::{BooksBatch, BooksRow, Delivery, SideTables, Table};
@@ -22,22 +23,25 @@ impl LeftOut {
             (Some(books), Some(lines)) => Some(books.followed_by(&lines)),
             (books, lines) => books.or(lines),
         };
-        // where sequence numbers stand, so that the next collector does not count the same flows as lost on the way
-        let others = others.into_iter().filter(|other| other.table() == Table::ExporterSequences).collect();
         self.side_tables.push(SideTables { books, others });
     }
 
-    /// What the archive is to be told: everything, or where that does not fit the sums of the books alone.
-    pub(super) fn deliveries(self) -> [Delivery; 2] {
-        let mut all = SideTables::default();
+    /// What the archive is to be told: everything, or as much as fits. Where sequence numbers stand is part of it as long as
+    /// possible, so that the next collector does not count the same flows as lost on the way.
+    pub(super) fn deliveries(self) -> [Delivery; 4] {
         let mut sums = BooksSums::default();
-        for SideTables { books, others } in self.side_tables {
-            if let Some(books) = books {
+        let (mut lines, mut others) = (Vec::new(), Vec::new());
+        for side_tables in self.side_tables {
+            if let Some(books) = side_tables.books {
                 sums.add(&books, i64::MIN, i64::MAX);
-                all.books = Some(all.books.map_or(books.clone(), |all| all.followed_by(&books)));
+                lines.push(books.record_batch().clone());
             }
-            all.others.extend(others);
+            others.extend(side_tables.others);
         }
+        let schema = Table::ExporterBooks.schema();
+        let books = concat_batches(&schema, &lines).ok().filter(|_| !lines.is_empty()).and_then(BooksBatch::try_new);
+        let sequences: Vec<_> =
+            others.iter().filter(|other| other.table() == Table::ExporterSequences).cloned().collect();
         let minute_ms = sums.extent_ms().map_or(0, |(start_ms, _)| start_ms);
         let row = BooksRow {
             minute_ms,
@@ -46,7 +50,8 @@ impl LeftOut {
             export_version: None,
             counts: sums.totals(),
         };
-        let least = SideTables { books: Some(BooksBatch::from_rows(&[row])), others: Vec::new() };
-        [all, least].map(|side_tables| Delivery { flows: None, side_tables })
+        let sums = Some(BooksBatch::from_rows(&[row]));
+        let told = [(books.clone(), others), (books, sequences.clone()), (sums.clone(), sequences), (sums, Vec::new())];
+        told.map(|(books, others)| Delivery { flows: None, side_tables: SideTables { books, others } })
     }
 }

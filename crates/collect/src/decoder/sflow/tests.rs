@@ -226,8 +226,9 @@ fn a_sender_has_one_share_of_the_sources_whatever_agents_it_names() {
         decoder.datagram(SocketAddr::from(([198, 51, 100, sender], 1)), 1_000, &octets);
         decoder.statistics().total(Counter::SourcesRefused)
     };
-    assert_eq!([send(&mut decoder, 1, 1), send(&mut decoder, 1, 2), send(&mut decoder, 1, 3)], [0, 20, 80]);
-    assert_eq!(send(&mut decoder, 2, 4), 80, "another sender has its own");
+    let refused = [1, 2, 3, 4].map(|agent| send(&mut decoder, 1, agent));
+    assert_eq!(refused, [0, 0, 0, 40], "half of all, for nobody else has any");
+    assert_eq!(send(&mut decoder, 2, 5), 40, "another sender has its own");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
-use weir_chain::{Chain, Notices, Running};
+use weir_chain::{Chain, Notices, Progress, ReloadSignal, Running};
 use weir_serve::Status;
 
 use crate::command::chain;
@@ -14,6 +14,8 @@ use crate::command::chain;
 pub(super) struct Chains {
     waiting: Mutex<Vec<Chain>>,
     running: Mutex<Vec<Running>>,
+    /// What those that have ended did; metrics go on to say it.
+    ended: Mutex<Vec<Progress>>,
 }
 
 impl Chains {
@@ -34,11 +36,12 @@ impl Chains {
     }
 
     /// Begins them all. When one of them cannot begin, those before it go on until the [end](Self::end).
-    pub(super) fn begin(&self) -> anyhow::Result<()> {
+    pub(super) fn begin(&self, reloads: &Mutex<Vec<ReloadSignal>>) -> anyhow::Result<()> {
         let notices = Notices::to(|line| eprintln!("{line}"));
         for chain in locked(&self.waiting).drain(..) {
             let name = chain.name().to_owned();
             let running = chain.start_with(&notices).with_context(|| format!("chain '{name}' cannot begin"))?;
+            locked(reloads).push(running.reload_signal());
             locked(&self.running).push(running);
         }
         Ok(())
@@ -47,34 +50,34 @@ impl Chains {
     /// Has the status say how far they are, and reports each that has ended, once: by itself, or because something of it failed.
     /// The others go on.
     pub(super) fn look(&self, status: &Status) {
-        status.set_chains(locked(&self.running).iter().map(Running::progress).collect());
-        let ended: Vec<Running> = locked(&self.running).extract_if(.., |running| running.is_finished()).collect();
-        ended.into_iter().for_each(report);
-    }
-
-    /// Has them read their files again.
-    pub(super) fn reload(&self) {
-        locked(&self.running).iter().for_each(Running::reload);
+        let over: Vec<Running> = locked(&self.running).extract_if(.., |running| running.is_finished()).collect();
+        locked(&self.ended).extend(over.into_iter().map(report));
+        let mut all: Vec<Progress> = locked(&self.running).iter().map(Running::progress).collect();
+        all.extend(locked(&self.ended).iter().cloned());
+        status.set_chains(all);
     }
 
     /// Ends them in order: what their sources have handed on is processed.
     pub(super) fn end(self) {
         let running = self.running.into_inner().unwrap_or_else(PoisonError::into_inner);
         running.iter().for_each(Running::stop);
-        running.into_iter().for_each(report);
+        for running in running {
+            report(running);
+        }
     }
 }
 
 /// Waits for the end of a chain, and prints what it did.
-fn report(running: Running) {
+fn report(running: Running) -> Progress {
     let (progress, ended) = running.wait();
     eprint!("{}", progress.table(None));
     match ended {
         Ok(()) => eprintln!("chain '{}' has ended", progress.chain),
         Err(error) => eprintln!("error: chain '{}' has ended: {:#}", progress.chain, anyhow::Error::new(error)),
     }
+    progress
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow};
 use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions, SealingOptions};
@@ -26,7 +26,7 @@ use weir_serve::{
 use weir_sql::EnrichmentFiles;
 
 use super::Args;
-use super::chains::Chains;
+use super::chains::{Chains, locked};
 use crate::command::collect::collecting;
 use crate::command::{series, show_or_build};
 
@@ -242,8 +242,8 @@ fn read_again(path: &Path, begun_with: &ConfigFile, is_collecting: bool) -> Resu
 pub(in crate::command) struct Settings {
     pub(super) service: ServiceOptions,
     pub(super) demo_rate: Option<u32>,
-    /// The collector, once it runs: it reads its files again when the service does.
-    pub(super) collector: Arc<OnceLock<ReloadSignal>>,
+    /// The chains of the process, once they run: they read their files again when the service does.
+    pub(super) running: Arc<Mutex<Vec<ReloadSignal>>>,
     /// Files of chains that run beside it.
     pub(super) chains: Vec<PathBuf>,
     archive: ArchiveSection,
@@ -277,15 +277,15 @@ impl Settings {
         let folder = args.archive.clone().or_else(|| archive.folder.clone());
         let folder = folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)?;
         let Reloaded { users, enrichment, .. } = reloaded(&file).map_err(&named)?;
-        let collector = Arc::<OnceLock<ReloadSignal>>::default();
+        let running = Arc::<Mutex<Vec<ReloadSignal>>>::default();
         let audit = section::<AuditOptions>(&file, "audit", &named)?.unwrap_or_default();
         let mut questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
         questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
         let is_collecting = collect.is_some() || !meters.is_empty();
         let reloader = args.config.clone().map(|path| {
-            let told = Arc::clone(&collector);
-            let tell = move || told.get().into_iter().for_each(ReloadSignal::ask);
+            let told = Arc::clone(&running);
+            let tell = move || locked(&told).iter().for_each(ReloadSignal::ask);
             Reloader::new(move || read_again(&path, &file, is_collecting), tell)
         });
         let service = ServiceOptions {
@@ -304,7 +304,7 @@ impl Settings {
         };
         Ok(Self {
             service,
-            collector,
+            running,
             demo_rate: args.demo.then_some(args.demo_rate),
             archive,
             collect,
