@@ -72,11 +72,11 @@ fn mistakes_in_files_are_told_with_their_lines() {
     let check = |text: &str, rendered: &str| assert_eq!(folder.parse(text).expect_err(text).render(text), rendered);
     check(
         "any and @include bad",
-        "any and @include bad\n        ^^^^^^^^^^^^ in 'bad', line 3: unknown word 'prot'\nhint: did you mean 'port'?",
+        "any and @include bad\n        ^^^^^^^^^^^^ in 'bad', line 3: unknown word 'prot'\nhint: did you mean 'protocol'?",
     );
     check(
         "(@include outer)",
-        "(@include outer)\n ^^^^^^^^^^^^^^ in 'bad', line 3: unknown word 'prot'\nhint: did you mean 'port'?",
+        "(@include outer)\n ^^^^^^^^^^^^^^ in 'bad', line 3: unknown word 'prot'\nhint: did you mean 'protocol'?",
     );
     check(
         "any and\n @include odd",
@@ -84,7 +84,7 @@ fn mistakes_in_files_are_told_with_their_lines() {
     );
     check(
         "(@include bad) and src prot 3",
-        "(@include bad) and src prot 3\n ^^^^^^^^^^^^ in 'bad', line 3: unknown word 'prot'\nhint: did you mean 'port'?",
+        "(@include bad) and src prot 3\n ^^^^^^^^^^^^ in 'bad', line 3: unknown word 'prot'\nhint: did you mean 'protocol'?",
     );
     let folder = Folder::new("mistakes-behind", &[("good", "proto tcp\n")]);
     let text = "@include good and src prot 3";

@@ -87,7 +87,7 @@ pub(crate) fn files(dir: &Path, live: &[PathBuf]) -> Vec<(Kind, PathBuf)> {
             "manifest" if number.is_some() => Kind::Edit,
             "weir-archive" => Kind::Marker,
             "imported" => Kind::Imported,
-            "manifest" | "readers" | "lock" | "upkeep.lock" => Kind::Service,
+            "manifest" | "readers" | "lock" | "upkeep.lock" | "reserve" | "unconfirmed" => Kind::Service,
             other => panic!("a file of no known kind: {other}"),
         }
     };
