@@ -133,6 +133,8 @@ options! {
         relay_keep_source: bool = false,
         /// Relay only exporters of these networks, such as 192.0.2.0/24.
         relay_sources: Vec<String> = Vec::new(),
+        /// Hold at most this much that waits to be relayed; what comes then is not relayed, and counted in relay_drops.
+        relay_queue_size_max: ByteSize = ByteSize::from_mib(64) => COUNT,
     }
 }
 
@@ -340,7 +342,12 @@ fn tls_options(options: ListenerTlsOptions, listeners: &[Listener]) -> Result<Op
 }
 
 fn relay_options(options: RelayingOptions) -> Result<Option<RelayOptions>, OptionError> {
-    let RelayingOptions { relay, relay_keep_source: keep_source, relay_sources } = options;
+    let RelayingOptions { relay, relay_keep_source: keep_source, relay_sources, relay_queue_size_max } = options;
     let sources = parse_all(&relay_sources, "relay_sources")?;
-    Ok((!relay.is_empty()).then(|| RelayOptions { keep_source, sources, ..RelayOptions::new(relay) }))
+    Ok((!relay.is_empty()).then(|| RelayOptions {
+        keep_source,
+        sources,
+        queue_octets_max: relay_queue_size_max.bytes() as usize,
+        ..RelayOptions::new(relay)
+    }))
 }
