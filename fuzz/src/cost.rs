@@ -16,6 +16,13 @@ pub(crate) struct Cost {
     pub(crate) octets: usize,
 }
 
+impl Cost {
+    /// The less of each: what was more is not the work's.
+    pub(crate) fn least(self, other: Self) -> Self {
+        Self { time: self.time.min(other.time), octets: self.octets.min(other.octets) }
+    }
+}
+
 /// Measures some work.
 pub(crate) fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     counting::take_most();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use weir_formats::{AnyReader, Format};
 
-use crate::cost::{Cost, measure};
+use crate::cost::measure;
 
 /// What reading may take with the checks and the sanitizer of these builds: to begin with, for each octet, and for each row,
 /// since a few octets of a compressed file may be many rows.
@@ -41,8 +41,7 @@ pub(crate) fn read(format: Format, octets: &[u8]) {
     // a page that is not in memory yet costs time as well
     for _ in 0..2 {
         if cost.time > time_max {
-            let Cost { time, octets } = measure(|| self::rows(format, path)).1;
-            cost = Cost { time: cost.time.min(time), octets: cost.octets.min(octets) };
+            cost = cost.least(measure(|| self::rows(format, path)).1);
         }
     }
     assert!(cost.time <= time_max, "{:?} for {} octets and {rows} rows", cost.time, octets.len());

@@ -25,6 +25,8 @@ pub(crate) struct Arrival {
 /// Up to [`BURST_DATAGRAMS`] datagrams.
 #[derive(Debug)]
 pub(crate) struct Burst {
+    /// Number of the listener that they came to.
+    pub listener: usize,
     memory: Box<[u8]>,
     arrivals: Vec<Arrival>,
     /// The datagrams that are longer than a slot, with their numbers, ascending.
@@ -34,6 +36,7 @@ pub(crate) struct Burst {
 impl Burst {
     pub(crate) fn new() -> Self {
         Self {
+            listener: 0,
             memory: vec![0; SLOT_OCTETS * BURST_DATAGRAMS].into_boxed_slice(),
             arrivals: Vec::with_capacity(BURST_DATAGRAMS),
             long: Vec::new(),

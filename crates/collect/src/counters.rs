@@ -4,6 +4,7 @@ use arrow::array::{
     ArrayRef, BinaryBuilder, Float32Builder, RecordBatch, StringBuilder, TimestampMillisecondBuilder, UInt32Builder,
     UInt64Builder,
 };
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_flow::counters::{CounterColumn, CounterKind, counter_columns};
@@ -19,6 +20,8 @@ pub(crate) struct SampleOrigin<'a> {
     pub sub_agent: u32,
     pub source: DataSource,
     pub uptime_ms: u32,
+    /// Who sent it, when that is not the exporter.
+    pub sender: Option<IpAddr>,
 }
 
 /// Gathers rows of one table.
@@ -29,6 +32,7 @@ pub(crate) struct CounterRows {
     exporter: BinaryBuilder,
     /// Sub-agent, class and index of the source, uptime.
     numbers: [UInt32Builder; 4],
+    sender: BinaryBuilder,
     host: HostColumns,
     counters: Vec<(&'static CounterColumn, CounterBuilder)>,
 }
@@ -65,6 +69,7 @@ impl CounterRows {
             received: TimestampMillisecondBuilder::new().with_timezone("UTC"),
             exporter: BinaryBuilder::new(),
             numbers: Default::default(),
+            sender: BinaryBuilder::new(),
             host: HostColumns::default(),
             counters: counters.collect(),
         }
@@ -88,6 +93,10 @@ impl CounterRows {
         let numbers = [origin.sub_agent, origin.source.class, origin.source.index, origin.uptime_ms];
         for (builder, number) in self.numbers.iter_mut().zip(numbers) {
             builder.append_value(number);
+        }
+        match origin.sender {
+            Some(sender) => weir_flow::address::with_octets(sender, |octets| self.sender.append_value(octets)),
+            None => self.sender.append_null(),
         }
         if self.table == Table::HostCounters {
             let described = records.iter().find(|record| record.format.0 == HOST_DESCRIPTION);
@@ -119,6 +128,7 @@ impl CounterRows {
         }
         let mut columns: Vec<ArrayRef> = vec![Arc::new(self.received.finish()), Arc::new(self.exporter.finish())];
         columns.extend(self.numbers.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef));
+        columns.push(Arc::new(self.sender.finish()));
         if self.table == Table::HostCounters {
             columns.extend(self.host.finish());
         }

@@ -56,19 +56,20 @@ impl SecureServers {
 /// Binds the listeners of all transports but plain UDP.
 pub(crate) fn bind(options: &CollectorOptions) -> Result<Listening, CollectError> {
     let mut listening = Listening { acceptors: Vec::new(), dtls: Vec::new(), servers: SecureServers::default() };
-    for &listen in options.listeners.iter().filter(|listen| listen.transport != Transport::Udp) {
+    let numbered = options.listeners.iter().enumerate();
+    for (number, &listen) in numbered.filter(|(_, listen)| listen.transport != Transport::Udp) {
         let cannot = |source| bind_error(listen, source);
         let tls = || options.tls.as_ref().ok_or(CollectError::NoCertificate { listen });
         match listen.transport {
             Transport::Dtls => {
                 let server = Arc::new(DtlsServer::new(tls()?)?);
                 listening.servers.dtls.push(Arc::clone(&server));
-                listening.dtls.push(DtlsListener::bind(listen, options.buffer_octets, server).map_err(cannot)?);
+                listening.dtls.push(DtlsListener::bind(listen, number, options.buffer_octets, server).map_err(cannot)?);
             }
             transport => {
                 let tls = if transport == Transport::Tls { Some(TlsServer::new(tls()?)?) } else { None };
                 listening.servers.tls.extend(tls.clone());
-                listening.acceptors.push(Acceptor::bind(listen, tls).map_err(cannot)?);
+                listening.acceptors.push(Acceptor::bind(listen, number, tls).map_err(cannot)?);
             }
         }
     }

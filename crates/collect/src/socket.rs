@@ -30,6 +30,8 @@ pub struct SocketInfo {
 /// One of the sockets that share a port.
 pub(crate) struct ReceiveSocket {
     socket: UdpSocket,
+    /// Number of the listener that it belongs to.
+    pub(crate) listener: usize,
     pub(crate) info: SocketInfo,
 }
 
@@ -92,7 +94,7 @@ impl ReceiveSocket {
         let socket = UdpSocket::from(socket);
         let info =
             SocketInfo { local: socket.local_addr()?, buffer_octets_asked: buffer_octets, buffer_octets_granted };
-        Ok(Self { socket, info })
+        Ok(Self { socket, listener: 0, info })
     }
 
     /// Waits for datagrams and puts as many as there are into the burst. Returns 0 when none came in time.

@@ -87,6 +87,11 @@ pub const KEYS: &[KeyColumn] = &[
     key("source_class", KeyKind::U32, "Kind of the source: 0 interface, 1 VLAN, 2 physical entity, 3 logical entity."),
     key("source_index", KeyKind::U32, "Number of the source in its class; of an interface, its SNMP index."),
     key("uptime_ms", KeyKind::U32, "Milliseconds since the device started, when it sent the counters."),
+    key(
+        "sender",
+        KeyKind::Address,
+        "Where the counters came from, when that is not the device: whoever may send can speak for any. Null when it is.",
+    ),
 ];
 
 /// Further key columns of `host_counters`.

@@ -305,6 +305,27 @@ mod tests {
         }
     }
 
+    /// A listener goes by the networks that are written behind it, those of a file among them, and not by 'allow'.
+    #[test]
+    fn networks_of_a_listener() {
+        let (own, other) = (weir_testkit::ports::free_address(), weir_testkit::ports::free_address());
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        writeln!(file, "127.0.0.1 # this host").expect("written");
+        let file = file.path().display();
+        let text =
+            format!("listen = ['udp://{own}?allow=192.0.2.0/24,@{file}', 'udp://{other}']\nallow = '198.51.100.0/24'");
+        let (Built::Source(mut source), context) = compliance::open(COLLECTOR, &text) else { panic!("a source") };
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        for to in [own, other, other] {
+            socket.send_to(b"no flows", to).expect("sent");
+        }
+        source.stop();
+        while source.pull(&mut Outlet::new()).expect("no failure") != Pulled::Ended {}
+        let counted =
+            ["datagrams_undecodable", "datagrams_not_allowed"].map(|name| context.counters.counter(name).get());
+        assert_eq!(counted, [1, 2]);
+    }
+
     /// The networks in a file are read again when that is asked for, and a file that is no good changes nothing.
     #[test]
     fn networks_in_a_file_are_read_again() {
@@ -343,6 +364,9 @@ mod tests {
             ("listen = []", "'listen' names no address"),
             ("listen = 'tls://127.0.0.1:0'", "'tls_cert' must be given"),
             ("tls_key = 'key.pem'", "'tls_key' has no effect"),
+            ("listen = 'udp://0.0.0.0:1?allow='", "'' is no network"),
+            ("listen = 'udp://0.0.0.0:1?allow=192.0.2.0/24,192.0.2.0/33'", "'192.0.2.0/33' is no network"),
+            ("listen = 'udp://0.0.0.0:1?sockets=2'", "'sockets=2' is no option of a listener"),
             ("relay_sources = '192.0.2.0/33'", "'192.0.2.0/33' is no network"),
             ("rate_per_source = 0", "'0' is no limit on datagrams a second"),
             ("rate_per_source = '8G'", "'8G' is no limit on datagrams a second"),

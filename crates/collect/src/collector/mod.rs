@@ -40,6 +40,7 @@ use crate::burst::Pool;
 use crate::deliver::Outgoing;
 use crate::listening::SecureServers;
 use crate::rate::{RateLimiter, source_of};
+use crate::relay::network::Allowed;
 use crate::relay::{AgentRule, Network, Relay, RelayError, RelayOptions};
 use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
@@ -54,12 +55,22 @@ pub struct Senders {
     /// Networks of those who may; everybody when there is none. What others send is counted under
     /// `datagrams_not_allowed` and `connections_refused`, and not looked at.
     pub allowed: Vec<Network>,
+    /// The same for each listener, in the order of the listeners. One that has none here goes by `allowed`.
+    pub allowed_by_listener: Vec<Vec<Network>>,
     /// Who may speak for agents of sFlow besides themselves; `None`: everybody for all.
     pub agent_rules: Option<Vec<AgentRule>>,
     /// Most datagrams a second, of UDP and DTLS, from one source: an address, or the 64 bits of an IPv6 network in front of
     /// it. It may send [`RATE_DEPTH`](crate::RATE_DEPTH) of that at once; what is more is counted under
     /// `datagrams_over_rate`, and not looked at. `None`: no limit.
     pub rate_per_source: Option<NonZeroU32>,
+}
+
+impl Senders {
+    /// Networks of those who may send to the listener of this number; everybody when there is none.
+    fn networks_of(&self, listener: usize) -> &[Network] {
+        let own = self.allowed_by_listener.get(listener).filter(|networks| !networks.is_empty());
+        own.unwrap_or(&self.allowed)
+    }
 }
 
 /// How to collect.
@@ -241,7 +252,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn new(inodes: Vec<u64>, decoders: usize, options: &CollectorOptions) -> Arc<Self> {
-        let (limits, allowed) = (options.sessions.clone(), options.senders.allowed.clone());
+        let allowed = Allowed::new(options.listeners.len(), |listener| options.senders.networks_of(listener));
         let tally = Arc::<Tally>::default();
         Arc::new(Self {
             stop: AtomicBool::new(false),
@@ -256,7 +267,7 @@ impl Shared {
             pool: Pool::default(),
             seed: foldhash::fast::RandomState::default(),
             rate_per_source: options.senders.rate_per_source,
-            sessions: Sessions::new(limits, allowed, Arc::clone(&tally)),
+            sessions: Sessions::new(options.sessions.clone(), allowed, Arc::clone(&tally)),
             tally,
         })
     }
@@ -387,7 +398,7 @@ impl Collector {
         if let Some(tls) = &options.tls {
             self.servers.reload(tls)?;
         }
-        self.shared.sessions.allowed.replace(&options.senders.allowed);
+        self.shared.sessions.allowed.replace(|listener| options.senders.networks_of(listener));
         Ok(())
     }
 

@@ -29,8 +29,12 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// The sockets of all UDP listeners.
 pub(super) fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
     let mut sockets = Vec::new();
-    for listen in options.listeners.iter().filter(|listen| listen.transport == Transport::Udp) {
-        sockets.extend(bind_listener(*listen, options)?);
+    let numbered = options.listeners.iter().enumerate();
+    for (number, listen) in numbered.filter(|(_, listen)| listen.transport == Transport::Udp) {
+        for mut socket in bind_listener(*listen, options)? {
+            socket.listener = number;
+            sockets.push(socket);
+        }
     }
     Ok(sockets)
 }
@@ -90,7 +94,7 @@ impl ReceiveThread {
     pub(super) fn run(self) -> ReceiveSocket {
         let mut buffers = ReceiveBuffers::new();
         let mut drain_until = None;
-        let mut burst = self.shared.pool.take();
+        let mut burst = self.empty_burst();
         loop {
             let received = match self.receive(&mut buffers, &mut burst) {
                 Ok(received) => received,
@@ -105,7 +109,7 @@ impl ReceiveThread {
                 continue;
             }
             // after a stop nothing comes any more, so waiting for the queue costs nothing then
-            self.hand_on(std::mem::replace(&mut burst, self.shared.pool.take()));
+            self.hand_on(std::mem::replace(&mut burst, self.empty_burst()));
             if is_stopped {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
                 if received == Some(0) || Instant::now() >= until {
@@ -115,6 +119,12 @@ impl ReceiveThread {
                 thread::sleep(GATHER);
             }
         }
+    }
+
+    fn empty_burst(&self) -> Burst {
+        let mut burst = self.shared.pool.take();
+        burst.listener = self.socket.listener;
+        burst
     }
 
     /// Receives datagrams, or `None` when no more fit into the burst.
@@ -194,7 +204,7 @@ impl DecodeThread {
     fn admit(&self, burst: &Burst, mut limiter: Option<&mut RateLimiter>, decoder: &mut Decoder) -> u64 {
         const { assert!(BURST_DATAGRAMS <= u64::BITS as usize) };
         let sessions = &self.outgoing.shared.sessions;
-        let networks = sessions.allowed.networks();
+        let networks = sessions.allowed.networks(burst.listener);
         let (mut admitted, mut not_allowed, mut over_rate) = (0_u64, 0, OverRate::default());
         if let Some(limiter) = &mut limiter {
             limiter.move_to(Instant::now());

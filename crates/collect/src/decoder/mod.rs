@@ -314,6 +314,10 @@ impl Decoder {
 
     /// Decodes a Data Set, or keeps it until it can be decoded.
     fn data_set(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
+        if body.is_empty() {
+            // there is nothing to keep, and keeping it would cost far more than the four octets of its header
+            return DecodedSets::default();
+        }
         if !self.exporters.can_decode(index, id) {
             self.exporters.wait(index, id, WaitingSet { clock: *clock, body: body.into(), number: 0 });
             return DecodedSets::WAITS;

@@ -277,6 +277,7 @@ impl SampleDecoder<'_> {
             sub_agent: self.domain.key.domain,
             source: sample.source,
             uptime_ms,
+            sender: self.sender,
         };
         self.tables.counters(&origin, &records);
         decoded.counter_samples += 1;

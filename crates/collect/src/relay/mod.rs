@@ -14,9 +14,10 @@ mod raw;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_flow::Counter;
 
 pub use network::{AgentRule, Network, NetworkError};
@@ -36,12 +37,15 @@ pub struct RelayOptions {
     /// Bursts of up to 64 datagrams that may wait to be sent; what comes when they all wait is dropped and counted under
     /// `relay_drops`.
     pub queue_bursts_max: usize,
+    /// Octets of memory that they may take, or those of one burst where it alone takes more; the same happens to what comes then.
+    pub queue_octets_max: usize,
 }
 
 impl RelayOptions {
     /// Relays everything to these collectors, under our own address.
     pub fn new(targets: Vec<String>) -> Self {
-        Self { targets, keep_source: false, sources: Vec::new(), queue_bursts_max: 256 }
+        let (sources, queue_octets_max) = (Vec::new(), 64 << 20);
+        Self { targets, keep_source: false, sources, queue_bursts_max: 256, queue_octets_max }
     }
 }
 
@@ -88,10 +92,20 @@ struct Burst {
     datagrams: Vec<(SocketAddr, usize)>,
 }
 
+impl Burst {
+    /// Octets of memory that it takes.
+    fn octets_kept(&self) -> usize {
+        self.octets.capacity() + self.datagrams.capacity() * size_of::<(SocketAddr, usize)>()
+    }
+}
+
 /// The way into the relay, for any number of decoders. The relay ends when the last is dropped.
 #[derive(Debug)]
 pub(crate) struct Relay {
     queue: Sender<Burst>,
+    /// Octets that wait to be sent.
+    queued_octets: Arc<AtomicUsize>,
+    queue_octets_max: usize,
     sources: Vec<Network>,
     tally: Arc<Tally>,
 }
@@ -101,11 +115,14 @@ impl Relay {
     pub(crate) fn start(options: &RelayOptions, tally: &Arc<Tally>) -> Result<(Arc<Self>, JoinHandle<()>), RelayError> {
         let (queue, bursts) = bounded(options.queue_bursts_max.max(1));
         let targets = options.targets.iter().map(|target| Target::open(target, options.keep_source));
-        let outlet = Outlet { targets: targets.collect::<Result<_, _>>()?, bursts, tally: Arc::clone(tally) };
+        let targets = targets.collect::<Result<_, _>>()?;
+        let queued_octets = Arc::<AtomicUsize>::default();
+        let outlet = Outlet { targets, bursts, queued_octets: Arc::clone(&queued_octets), tally: Arc::clone(tally) };
         let thread = thread::Builder::new().name("weir-relay".to_owned());
         let thread = thread.spawn(move || outlet.run()).map_err(RelayError::Thread)?;
         let (sources, tally) = (options.sources.clone(), Arc::clone(tally));
-        Ok((Arc::new(Self { queue, sources, tally }), thread))
+        let queue_octets_max = options.queue_octets_max;
+        Ok((Arc::new(Self { queue, queued_octets, queue_octets_max, sources, tally }), thread))
     }
 
     /// Takes datagrams as they were received, those of a burst together.
@@ -134,8 +151,12 @@ impl Relay {
         if burst.datagrams.is_empty() {
             return;
         }
-        if let Err(TrySendError::Full(burst) | TrySendError::Disconnected(burst)) = self.queue.try_send(burst) {
-            self.tally.count(Counter::RelayDrops, burst.datagrams.len() as u64);
+        let (octets, datagrams) = (burst.octets_kept(), burst.datagrams.len() as u64);
+        let before = self.queued_octets.fetch_add(octets, Ordering::Relaxed);
+        let has_room = before == 0 || before.saturating_add(octets) <= self.queue_octets_max;
+        if !has_room || self.queue.try_send(burst).is_err() {
+            self.queued_octets.fetch_sub(octets, Ordering::Relaxed);
+            self.tally.count(Counter::RelayDrops, datagrams);
         }
     }
 }
@@ -144,6 +165,7 @@ impl Relay {
 struct Outlet {
     targets: Vec<Target>,
     bursts: Receiver<Burst>,
+    queued_octets: Arc<AtomicUsize>,
     tally: Arc<Tally>,
 }
 
@@ -162,6 +184,7 @@ impl Outlet {
                     }
                 }
             }
+            self.queued_octets.fetch_sub(burst.octets_kept(), Ordering::Relaxed);
         }
     }
 }
@@ -191,5 +214,63 @@ impl Target {
             Some(raw) if source.is_ipv4() == self.address.is_ipv4() => raw.send(source, octets),
             _ => self.plain.send_to(octets, self.address).map(drop),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However few bursts wait, they take no more memory than that, and what was sent makes room again.
+    #[test]
+    fn octets_that_wait_are_bounded() {
+        let (queue, bursts) = bounded(256);
+        let (queued_octets, tally) = (Arc::<AtomicUsize>::default(), Arc::<Tally>::default());
+        let relay = Relay {
+            queue,
+            queued_octets: Arc::clone(&queued_octets),
+            queue_octets_max: 200_000,
+            sources: Vec::new(),
+            tally: Arc::clone(&tally),
+        };
+        let (source, long) = (SocketAddr::from(([192, 0, 2, 1], 4739)), vec![1; 65_000]);
+        let take = |count: usize| {
+            for _ in 0..count {
+                relay.datagrams([(source, long.as_slice())].into_iter());
+            }
+            tally.not_booked().find(|(counter, _)| *counter == Counter::RelayDrops).map(|(_, count)| count)
+        };
+        assert_eq!(take(5), Some(2), "three have room");
+        assert!(queued_octets.load(Ordering::Relaxed) <= 200_000);
+        let outlet = Outlet {
+            targets: Vec::new(),
+            bursts: bursts.clone(),
+            queued_octets: Arc::clone(&queued_octets),
+            tally: Arc::clone(&tally),
+        };
+        drop(relay);
+        outlet.run();
+        assert_eq!(queued_octets.load(Ordering::Relaxed), 0);
+        assert!(bursts.is_empty());
+    }
+
+    #[test]
+    fn a_burst_that_is_longer_than_the_queue_is_taken_alone() {
+        let (queue, bursts) = bounded(256);
+        let tally = Arc::<Tally>::default();
+        let relay = Relay {
+            queue,
+            queued_octets: Arc::default(),
+            queue_octets_max: 1_000,
+            sources: Vec::new(),
+            tally: Arc::clone(&tally),
+        };
+        let (source, long) = (SocketAddr::from(([192, 0, 2, 1], 4739)), vec![1; 65_000]);
+        for _ in 0..2 {
+            relay.datagrams([(source, long.as_slice())].into_iter());
+        }
+        assert_eq!(bursts.len(), 1);
+        let dropped = tally.not_booked().find(|(counter, _)| *counter == Counter::RelayDrops);
+        assert_eq!(dropped, Some((Counter::RelayDrops, 1)));
     }
 }

@@ -63,21 +63,27 @@ pub(crate) fn is_allowed(networks: &[Network], address: IpAddr) -> bool {
     networks.is_empty() || networks.iter().any(|network| network.contains(address))
 }
 
-/// The networks of those who may send, as they are now; everybody when there is none.
+/// The networks of those who may send to each listener, as they are now; everybody when there is none.
 #[derive(Debug)]
-pub(crate) struct Allowed(RwLock<Arc<[Network]>>);
+pub(crate) struct Allowed(RwLock<Vec<Arc<[Network]>>>);
 
 impl Allowed {
-    pub(crate) fn new(networks: Vec<Network>) -> Self {
-        Self(RwLock::new(networks.into()))
+    /// Those of as many listeners, by their numbers.
+    pub(crate) fn new<'n>(listeners: usize, networks_of: impl Fn(usize) -> &'n [Network]) -> Self {
+        Self(RwLock::new((0..listeners).map(|listener| networks_of(listener).into()).collect()))
     }
 
-    pub(crate) fn networks(&self) -> Arc<[Network]> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    /// Those of a listener.
+    pub(crate) fn networks(&self, listener: usize) -> Arc<[Network]> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(listener).cloned().unwrap_or_default()
     }
 
-    pub(crate) fn replace(&self, networks: &[Network]) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = networks.into();
+    /// Takes others for the same listeners.
+    pub(crate) fn replace<'n>(&self, networks_of: impl Fn(usize) -> &'n [Network]) {
+        let mut lists = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for (listener, networks) in lists.iter_mut().enumerate() {
+            *networks = networks_of(listener).into();
+        }
     }
 }
 

@@ -22,17 +22,25 @@ use crate::{Listener, Session, Transport};
 pub(crate) struct DtlsListener {
     socket: Arc<UdpSocket>,
     server: Arc<DtlsServer>,
+    /// Its place among the listeners.
+    number: usize,
     pub info: SocketInfo,
     pub inode: Option<u64>,
 }
 
 impl DtlsListener {
-    pub(crate) fn bind(listener: Listener, buffer_octets: usize, server: Arc<DtlsServer>) -> io::Result<Self> {
+    /// Binds a socket for the listener of this number.
+    pub(crate) fn bind(
+        listener: Listener,
+        number: usize,
+        buffer_octets: usize,
+        server: Arc<DtlsServer>,
+    ) -> io::Result<Self> {
         let socket = ReceiveSocket::bind(listener.address, buffer_octets, false)?;
         let inode = socket.inode();
         let (socket, info) = socket.into_parts();
         socket.set_read_timeout(Some(STOP_INTERVAL / 4))?;
-        Ok(Self { socket: Arc::new(socket), server, info, inode })
+        Ok(Self { socket: Arc::new(socket), server, number, info, inode })
     }
 
     /// Serves sessions until it has to stop and the kernel holds nothing more.
@@ -169,7 +177,7 @@ impl Serving<'_> {
         self.end(source);
         let canonical = SocketAddr::new(source.ip().to_canonical(), source.port());
         let session = Session { transport: Transport::Dtls, source: canonical };
-        let Some(open) = self.sessions.begin(session) else { return };
+        let Some(open) = self.sessions.begin(session, listener.number) else { return };
         let under_way = self.sessions.handshake(session);
         match listener.server.begin(&listener.socket, source, hello) {
             Ok(dtls) => {

@@ -70,14 +70,16 @@ const NO_RESOURCES_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Acceptor {
     socket: Socket,
     transport: Transport,
+    /// Its place among the listeners.
+    number: usize,
     /// For TLS.
     tls: Option<TlsServer>,
     pub local: SocketAddr,
 }
 
 impl Acceptor {
-    /// Binds a socket for TCP, TLS or SCTP.
-    pub(crate) fn bind(listener: Listener, tls: Option<TlsServer>) -> io::Result<Self> {
+    /// Binds a socket for TCP, TLS or SCTP, for the listener of this number.
+    pub(crate) fn bind(listener: Listener, number: usize, tls: Option<TlsServer>) -> io::Result<Self> {
         let protocol =
             if listener.transport == Transport::Sctp { Protocol::from(PROTOCOL_SCTP) } else { Protocol::TCP };
         let socket = Socket::new(Domain::for_address(listener.address), Type::STREAM, Some(protocol))?;
@@ -91,7 +93,7 @@ impl Acceptor {
         // accepting ends after this time as well, to look whether it should stop
         socket.set_read_timeout(Some(STOP_INTERVAL))?;
         let local = socket.local_addr()?.as_socket().unwrap_or(listener.address);
-        Ok(Self { socket, transport: listener.transport, tls, local })
+        Ok(Self { socket, transport: listener.transport, number, tls, local })
     }
 
     /// Accepts connections until it is stopped, and then those that the kernel holds already.
@@ -127,7 +129,7 @@ impl Acceptor {
         if !sessions.descriptors.leave_half(&stream) {
             return sessions.tally.count_peer(Reason::TooManyFiles, source);
         }
-        let Some(open) = sessions.begin(Session { transport: self.transport, source }) else { return };
+        let Some(open) = sessions.begin(Session { transport: self.transport, source }, self.number) else { return };
         let work = connection::Connection {
             stream,
             open,

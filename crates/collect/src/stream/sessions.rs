@@ -12,7 +12,7 @@ use super::descriptors::Descriptors;
 use super::reasons::{Reason, Tally};
 use crate::Session;
 use crate::rate::source_of;
-use crate::relay::network::{Allowed, Network, is_allowed};
+use crate::relay::network::{Allowed, is_allowed};
 
 /// What exporters may take up by connections. Each limit has a counter for when it is hit; the reasons are reported by
 /// [`crate::DecoderStatistics::problems`].
@@ -63,7 +63,7 @@ pub(crate) struct Sessions {
     /// Files that may be open when a connection is accepted.
     pub descriptors: Descriptors,
     stop: AtomicBool,
-    /// Who may send.
+    /// Who may send to which listener.
     pub allowed: Allowed,
     open: Mutex<OpenSessions>,
     /// Those under way, the oldest first, but for those that were given up.
@@ -132,9 +132,9 @@ struct HalfOpen {
 }
 
 impl Sessions {
-    pub(crate) fn new(limits: SessionLimits, allowed: Vec<Network>, tally: Arc<Tally>) -> Arc<Self> {
+    pub(crate) fn new(limits: SessionLimits, allowed: Allowed, tally: Arc<Tally>) -> Arc<Self> {
         let (open, handshakes) = (Mutex::default(), Mutex::default());
-        let (allowed, descriptors) = (Allowed::new(allowed), Descriptors::of_process());
+        let descriptors = Descriptors::of_process();
         Arc::new(Self { limits, tally, descriptors, stop: AtomicBool::new(false), allowed, open, handshakes })
     }
 
@@ -146,13 +146,13 @@ impl Sessions {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Lets a session begin, or counts why not.
-    pub(crate) fn begin(self: &Arc<Self>, session: Session) -> Option<Open> {
+    /// Lets a session begin at the listener of this number, or counts why not.
+    pub(crate) fn begin(self: &Arc<Self>, session: Session, listener: usize) -> Option<Open> {
         let begun = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let source = source_of(session.source.ip());
             let is_of_source = |known: &Session| source_of(known.source.ip()) == source;
-            if !is_allowed(&self.allowed.networks(), session.source.ip()) {
+            if !is_allowed(&self.allowed.networks(listener), session.source.ip()) {
                 Err(Reason::NotAllowed)
             } else if !open.make_room(self.limits.connections_per_source_max, is_of_source) {
                 Err(Reason::TooManyOfSource)

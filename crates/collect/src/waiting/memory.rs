@@ -17,10 +17,11 @@ pub(super) type Key = (u32, TemplateId);
 /// All Data Sets that wait in memory, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct MemorySets {
-    /// By domain, template, and running number, so that those of a template are in order.
-    sets: BTreeMap<(Key, u64), WaitingSet>,
-    /// By running number, so that the first is the oldest.
-    arrivals: BTreeMap<u64, Arrived>,
+    /// By running number, so that the first is the oldest. The sets are here and not by what they wait for, since a flood adds
+    /// at the one end and takes from the other, and memory in between is not touched.
+    arrivals: BTreeMap<u64, ArrivedSet>,
+    /// Domain, template, and running number of each, so that those of a template are in order.
+    numbers: BTreeSet<(Key, u64)>,
     sources: HashMap<IpAddr, SourceSets, foldhash::fast::RandomState>,
     /// The sources by the octets that they have; among equals the one whose oldest set is the oldest is the last.
     largest: BTreeSet<(usize, Reverse<u64>, IpAddr)>,
@@ -28,13 +29,14 @@ pub(super) struct MemorySets {
     next_number: u64,
 }
 
-/// Where a set is from.
-#[derive(Debug, Clone, Copy)]
-struct Arrived {
+/// A set with what it waits for, and the source that it counts for.
+#[derive(Debug)]
+struct ArrivedSet {
     key: Key,
     source: IpAddr,
     /// When it came, by the clock of ages.
     age_ms: i64,
+    set: WaitingSet,
 }
 
 /// The sets of a source.
@@ -58,8 +60,8 @@ impl MemorySets {
         set.number = number;
         let octets = set.octets();
         self.octets += octets;
-        self.arrivals.insert(number, Arrived { key, source, age_ms });
-        self.sets.insert((key, number), set);
+        self.arrivals.insert(number, ArrivedSet { key, source, age_ms, set });
+        self.numbers.insert((key, number));
         let of_source = self.sources.entry(source).or_default();
         self.largest.remove(&of_source.rank(source));
         of_source.octets += octets;
@@ -68,11 +70,11 @@ impl MemorySets {
     }
 
     /// Takes one set away.
-    fn take_one(&mut self, key: Key, number: u64) -> Option<WaitingSet> {
-        let set = self.sets.remove(&(key, number))?;
+    fn take_one(&mut self, number: u64) -> Option<(Key, WaitingSet)> {
+        let ArrivedSet { key, source, set, .. } = self.arrivals.remove(&number)?;
+        self.numbers.remove(&(key, number));
         let octets = set.octets();
         self.octets -= octets;
-        let Arrived { source, .. } = self.arrivals.remove(&number)?;
         let of_source = self.sources.get_mut(&source)?;
         self.largest.remove(&of_source.rank(source));
         of_source.octets -= octets;
@@ -82,7 +84,7 @@ impl MemorySets {
         } else {
             self.largest.insert(of_source.rank(source));
         }
-        Some(set)
+        Some((key, set))
     }
 
     /// The number that the next set gets.
@@ -98,7 +100,7 @@ impl MemorySets {
 
     /// Whether sets wait for this template.
     pub(super) fn has(&self, domain: u32, template: TemplateId) -> bool {
-        self.sets.range(((domain, template), 0)..=((domain, template), u64::MAX)).next().is_some()
+        self.numbers.range(((domain, template), 0)..=((domain, template), u64::MAX)).next().is_some()
     }
 
     /// The sets that waited for this template, oldest first.
@@ -116,28 +118,28 @@ impl MemorySets {
     }
 
     fn take(&mut self, first: Key, last: Key) -> Vec<(TemplateId, WaitingSet)> {
-        let keys: Vec<_> = self.sets.range((first, 0)..=(last, u64::MAX)).map(|(key, _)| *key).collect();
-        keys.into_iter().filter_map(|(key, number)| Some((key.1, self.take_one(key, number)?))).collect()
+        let numbers: Vec<u64> = self.numbers.range((first, 0)..=(last, u64::MAX)).map(|(_, number)| *number).collect();
+        let taken = numbers.into_iter().filter_map(|number| self.take_one(number));
+        taken.map(|((_, template), set)| (template, set)).collect()
     }
 
     /// The oldest set, if it came before this time; else, if there are more octets than this, the oldest of the source that
     /// has most of them.
     pub(super) fn pop_oldest(&mut self, before_ms: i64, octets_max: usize) -> Option<(Key, WaitingSet)> {
-        let (&number, &Arrived { key, age_ms, .. }) = self.arrivals.first_key_value()?;
-        if age_ms < before_ms {
-            return Some((key, self.take_one(key, number)?));
+        let (&number, oldest) = self.arrivals.first_key_value()?;
+        if oldest.age_ms < before_ms {
+            return self.take_one(number);
         }
         if self.octets <= octets_max {
             return None;
         }
         let (_, Reverse(number), _) = *self.largest.last()?;
-        let key = self.arrivals.get(&number)?.key;
-        Some((key, self.take_one(key, number)?))
+        self.take_one(number)
     }
 
     /// Sets that wait.
     pub(super) fn len(&self) -> usize {
-        self.sets.len()
+        self.arrivals.len()
     }
 
     /// Octets that they cost.

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use weir_collect::{Decoder, Limits};
+use weir_collect::spool::Spool;
+use weir_collect::{Decoder, Limits, Session, Transport};
 use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix};
 
 use crate::{EXPORT_SECS, RECEIVED_MS, counting, source};
@@ -17,12 +18,31 @@ const TIMES_MAX: f64 = if cfg!(debug_assertions) { 60.0 } else { 20.0 };
 const MEMORY_TIMES_MAX: f64 = 8.0;
 const ROUNDS: usize = 9;
 const DATAGRAM_OCTETS: usize = 1_400;
+/// Octets around a datagram on the wire: preamble and gap, headers of Ethernet, IPv4 and UDP, checksum.
+const FRAME_OCTETS: usize = 66;
 
 /// Datagrams to begin with, and those that are measured.
 #[derive(Default)]
 struct Load {
     setup: Vec<Vec<u8>>,
     measured: Vec<Vec<u8>>,
+    limits: Limits,
+    /// The session of the datagram of this number; the same one over UDP where there is none.
+    session: Option<fn(usize) -> Session>,
+    /// Whether sets can wait on disk.
+    has_spool: bool,
+}
+
+impl Load {
+    fn session(&self, number: usize) -> Session {
+        self.session.map_or(Session::udp(source(1)), |session| session(number))
+    }
+
+    /// Octets of what is measured, on the wire.
+    fn octets(&self) -> usize {
+        let around = |number| if self.session(number).transport == Transport::Udp { FRAME_OCTETS } else { 0 };
+        self.measured.iter().enumerate().map(|(number, message)| message.len() + around(number)).sum()
+    }
 }
 
 /// What an octet costs.
@@ -32,26 +52,65 @@ struct Cost {
     octets: f64,
 }
 
-fn decode(decoder: &mut Decoder, datagrams: &[Vec<u8>]) {
-    for datagram in datagrams {
-        decoder.datagram(source(1), RECEIVED_MS, datagram);
-        if decoder.is_full() {
-            while !decoder.take_delivery().is_empty() {}
+/// Decodes datagrams; returns the time that the spool took meanwhile, whose thread is another one.
+fn decode(decoder: &mut Decoder, spool: Option<&mut Spool>, load: &Load, datagrams: &[Vec<u8>]) -> Duration {
+    let (mut aside, mut spool) = (Duration::ZERO, spool);
+    for (number, datagram) in datagrams.iter().enumerate() {
+        decoder.message(load.session(number), RECEIVED_MS, datagram);
+        take_when_full(decoder);
+        if let Some(spool) = &mut spool {
+            aside += exchange(decoder, spool);
+        }
+    }
+    aside
+}
+
+fn take_when_full(decoder: &mut Decoder) {
+    if decoder.is_full() {
+        while !decoder.take_delivery().is_empty() {}
+    }
+}
+
+/// Lets the spool do what the decoder asks for; returns the time that this took.
+fn exchange(decoder: &mut Decoder, spool: &mut Spool) -> Duration {
+    let mut aside = Duration::ZERO;
+    loop {
+        let requests: Vec<_> = std::iter::from_fn(|| decoder.spool_request()).collect();
+        if requests.is_empty() {
+            return aside;
+        }
+        let (mut answers, began) = (Vec::new(), now());
+        for request in requests {
+            spool.serve(0, request, &mut |_, answer| {
+                answers.push(answer);
+                true
+            });
+        }
+        aside += now().checked_sub(began).unwrap();
+        for answer in answers {
+            decoder.spool_answer(answer);
+            take_when_full(decoder);
         }
     }
 }
 
 fn cost(load: &Load) -> Cost {
-    let octets: usize = load.measured.iter().map(Vec::len).sum();
+    let octets = load.octets();
     let mut best = Cost { nanoseconds: f64::MAX, octets: f64::MAX };
     for _ in 0..ROUNDS {
-        let mut decoder = Decoder::new(Limits::default());
-        decode(&mut decoder, &load.setup);
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut spool =
+            load.has_spool.then(|| Spool::open(folder.path(), &load.limits, 1).expect("a folder to keep sets in"));
+        let mut decoder = Decoder::new(load.limits.clone());
+        if load.has_spool {
+            decoder = decoder.with_spool();
+        }
+        decode(&mut decoder, spool.as_mut(), load, &load.setup);
         while !decoder.take_delivery().is_empty() {}
         counting::take_most();
         let (before, began) = (counting::live(), now());
-        decode(&mut decoder, &load.measured);
-        let took = now().checked_sub(began).unwrap();
+        let aside = decode(&mut decoder, spool.as_mut(), load, &load.measured);
+        let took = now().checked_sub(began + aside).unwrap();
         let grown = (counting::take_most() - before).max(0);
         best.nanoseconds = best.nanoseconds.min(took.as_nanos() as f64 / octets as f64);
         best.octets = best.octets.min(grown as f64 / octets as f64);
@@ -126,7 +185,7 @@ fn ordinary() -> Load {
             (0..DATAGRAM_OCTETS as u64 / 8).flat_map(|at| chance(datagram << 10 | at).to_be_bytes()).collect();
         sender.raw(&set(256, &body[..body.len() / 52 * 52]))
     });
-    Load { setup, measured: measured.collect() }
+    Load { setup, measured: measured.collect(), ..Load::default() }
 }
 
 /// Records of two octets whose template has a thousand scopes of no octets.
@@ -140,7 +199,7 @@ fn scopes_without_octets() -> Load {
         sender.raw(&set(256, &body))
     });
     let measured = measured.collect();
-    Load { setup: vec![Sender::new(1).template(&template)], measured }
+    Load { setup: vec![Sender::new(1).template(&template)], measured, ..Load::default() }
 }
 
 /// Options about more things than are remembered.
@@ -160,7 +219,7 @@ fn options_beyond_what_is_remembered() -> Load {
     };
     let mut setup = vec![Sender::new(1).template(&template)];
     setup.extend(datagrams((1 << 18) / 170 + 2));
-    Load { setup, measured: datagrams(200) }
+    Load { setup, measured: datagrams(200), ..Load::default() }
 }
 
 /// Records of types, each in a set of its own, to a domain with many templates.
@@ -187,7 +246,7 @@ fn types_of_elements() -> Load {
         sender.raw(&sets.collect::<Vec<u8>>())
     });
     let measured = measured.collect();
-    Load { setup, measured }
+    Load { setup, measured, ..Load::default() }
 }
 
 /// Samplers of an exporter with 64 domains, told again, or changing all the time.
@@ -211,7 +270,7 @@ fn samplers(changing: bool) -> Load {
         sender.raw(&sets)
     });
     let measured = measured.collect();
-    Load { setup, measured }
+    Load { setup, measured, ..Load::default() }
 }
 
 /// Lists of records whose template has a thousand fields of no octets.
@@ -227,7 +286,7 @@ fn lists_over_fields_without_octets() -> Load {
         sender.raw(&set(256, &[&[255][..], &(list.len() as u16).to_be_bytes(), &list].concat()))
     });
     let measured = measured.collect();
-    Load { setup, measured }
+    Load { setup, measured, ..Load::default() }
 }
 
 /// A template that is another each time, alone or among thousands.
@@ -239,7 +298,7 @@ fn templates_that_change(others: u16, fields: u16) -> Load {
         sender.template(&of_fields(256, ids, 0))
     });
     let measured = measured.collect();
-    Load { setup, measured }
+    Load { setup, measured, ..Load::default() }
 }
 
 /// Records of one octet, each in a set of its own.
@@ -249,7 +308,7 @@ fn small_sets() -> Load {
     let measured =
         (0..200).map(|_| sender.raw(&(0..280_u16).flat_map(|value| set(256, &[value as u8])).collect::<Vec<u8>>()));
     let measured = measured.collect();
-    Load { setup, measured }
+    Load { setup, measured, ..Load::default() }
 }
 
 /// Options whose records have a thousand scopes, of one octet each.
@@ -263,7 +322,136 @@ fn scopes_of_one_octet() -> Load {
         sender.raw(&set(256, &body))
     });
     let measured = measured.collect();
-    Load { setup, measured }
+    Load { setup, measured, ..Load::default() }
+}
+
+/// Sets of no octets, of a template that nobody has sent.
+fn empty_sets() -> Load {
+    let mut sender = Sender::new(1);
+    let measured = (0..200).map(|_| sender.raw(&set(256, &[]).repeat(DATAGRAM_OCTETS / 4)));
+    Load { measured: measured.collect(), ..Load::default() }
+}
+
+/// Templates that are withdrawn as soon as they are there, on a connection, among thousands that stay; one by one, or all of the
+/// other kind again and again.
+fn withdrawals(of_all: bool) -> Load {
+    let mut sender = Sender::new(1);
+    let setup =
+        (0..3_900).map(|number| sender.template(&of_fields(1_000 + number, [FieldSpecifier::iana(1, 4)], 0))).collect();
+    let ids = || (0..100_u16).map(|number| (256 + number).to_be_bytes());
+    // a Template of one field, and a withdrawal (RFC 7011 section 8.1)
+    let defined: Vec<u8> = ids().flat_map(|[high, low]| [high, low, 0, 1, 0, 1, 0, 4]).collect();
+    let withdrawn: Vec<u8> = ids().flat_map(|[high, low]| [high, low, 0, 0]).collect();
+    let one_by_one = [set(2, &defined), set(2, &withdrawn)].concat();
+    let all = set(3, &[0, 3, 0, 0]).repeat(DATAGRAM_OCTETS / 8);
+    let measured = (0..200).map(|_| sender.raw(if of_all { &all } else { &one_by_one })).collect();
+    let session: fn(usize) -> Session = |_| Session { transport: Transport::Tcp, source: source(1) };
+    Load { setup, measured, session: Some(session), ..Load::default() }
+}
+
+/// A set of three records of the template that [`few_fields`] has.
+fn set_of_three(id: u16, number: u32) -> Vec<u8> {
+    let records = (0..3_u64).flat_map(|at| [&[10, 0, 0, 1][..], &(u64::from(number) << 2 | at).to_be_bytes()].concat());
+    set(id, &records.collect::<Vec<u8>>())
+}
+
+fn few_fields(id: u16) -> Template {
+    of_fields(id, [FieldSpecifier::iana(8, 4), FieldSpecifier::iana(1, 8)], 0)
+}
+
+/// Sets that go to disk, and the template that has them come back, another each time.
+fn recalls() -> Load {
+    let mut sender = Sender::new(1);
+    let mut measured = Vec::new();
+    for round in 0..200_u16 {
+        let id = 256 + round;
+        let sets = (0..DATAGRAM_OCTETS as u32 / 40).flat_map(|number| set_of_three(id, number));
+        measured.push(sender.raw(&sets.collect::<Vec<u8>>()));
+        measured.push(sender.template(&few_fields(id)));
+    }
+    let limits = Limits { waiting_octets_max: 0, ..Limits::default() };
+    Load { measured, limits, has_spool: true, ..Load::default() }
+}
+
+/// Sets of 64 sources that wait for templates, 200 of each, when there is no room for more.
+fn waiting_sets_of_many_sources() -> Load {
+    let mut senders: Vec<Sender> = (0..64).map(Sender::new).collect();
+    let mut number = 0;
+    let mut datagrams = |count: usize| -> Vec<Vec<u8>> {
+        let mut one = |at: usize| {
+            let sets = (0..DATAGRAM_OCTETS as u32 / 40).flat_map(|_| {
+                number += 1;
+                set_of_three(256 + (number % 200) as u16, number)
+            });
+            let body: Vec<u8> = sets.collect();
+            senders[at % 64].raw(&body)
+        };
+        (0..count).map(&mut one).collect()
+    };
+    let (setup, measured) = (datagrams(64 * 8), datagrams(64 * 5));
+    let session: fn(usize) -> Session =
+        |number| Session::udp(std::net::SocketAddr::from(([192, 0, 2, (number % 64) as u8], 1)));
+    let limits = Limits { waiting_octets_max: 4 << 20, ..Limits::default() };
+    Load { setup, measured, limits, session: Some(session), ..Load::default() }
+}
+
+/// Messages of nothing, each of another domain, when as many are known as may be.
+fn domains() -> Load {
+    let messages = |domains: std::ops::Range<u32>| -> Vec<Vec<u8>> {
+        domains.map(|domain| Sender::new(domain).raw(&[])).collect()
+    };
+    let limits = Limits { domains_max: 4_096, ..Limits::default() };
+    Load { setup: messages(0..5_000), measured: messages(5_000..10_000), limits, ..Load::default() }
+}
+
+/// Flow samples of sFlow, each of another source.
+fn sflow_sources() -> Load {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let mut number = 0;
+    let measured = (0..200).map(|sequence| {
+        let samples = (0..33).flat_map(|_| {
+            number += 1;
+            // a flow sample without records: sequence, source, rate, pool, drops, input, output
+            words(&[1, 32, 1, number, 512, 5_000, 0, 17, 18, 0])
+        });
+        let samples: Vec<u8> = samples.collect();
+        // version, family and address of the agent, sub-agent, sequence, uptime, samples
+        [words(&[5, 1, 0xc000_0201, 3, sequence, 2_000, 33]), samples].concat()
+    });
+    Load { measured: measured.collect(), ..Load::default() }
+}
+
+/// Samplers, each another one, when this source has as many as it may.
+fn new_samplers() -> Load {
+    let template = of_fields(256, [FieldSpecifier::iana(302, 4), FieldSpecifier::iana(34, 4)], 1);
+    let mut sender = Sender::new(1);
+    let mut number = 0_u32;
+    let mut datagrams = |count: usize| -> Vec<Vec<u8>> {
+        let mut one = || {
+            let body = (0..170).flat_map(|_| {
+                number += 1;
+                [number.to_be_bytes(), 100_u32.to_be_bytes()].concat()
+            });
+            sender.raw(&set(256, &body.collect::<Vec<u8>>()))
+        };
+        (0..count).map(|_| one()).collect()
+    };
+    let mut setup = vec![Sender::new(1).template(&template)];
+    setup.extend(datagrams(50));
+    let limits = Limits { samplers_max: 16_384, ..Limits::default() };
+    Load { setup, measured: datagrams(200), limits, ..Load::default() }
+}
+
+/// Options about the same things, with another name each time.
+fn options_that_change() -> Load {
+    let template = of_fields(256, [FieldSpecifier::iana(145, 4), FieldSpecifier::iana(82, 4)], 1);
+    let mut sender = Sender::new(1);
+    let measured = (0..200_u32).map(|round| {
+        let body = (0..170_u32).flat_map(|id| [id.to_be_bytes(), (round + 0x3030_3030).to_be_bytes()].concat());
+        sender.raw(&set(256, &body.collect::<Vec<u8>>()))
+    });
+    let measured = measured.collect();
+    Load { setup: vec![Sender::new(1).template(&template)], measured, ..Load::default() }
 }
 
 #[test]
@@ -281,6 +469,15 @@ fn no_octet_costs_much_more_than_others() {
         ("a template that changes", templates_that_change(0, 340)),
         ("a small template that changes among thousands", templates_that_change(4_000, 1)),
         ("small sets", small_sets()),
+        ("empty sets", empty_sets()),
+        ("withdrawals", withdrawals(false)),
+        ("withdrawals of all", withdrawals(true)),
+        ("recalls from the spool", recalls()),
+        ("sets of many sources that wait", waiting_sets_of_many_sources()),
+        ("domains", domains()),
+        ("sources of sFlow", sflow_sources()),
+        ("new samplers", new_samplers()),
+        ("options that change", options_that_change()),
     ];
     let mut failures = Vec::new();
     for (name, load) in loads {

@@ -65,6 +65,23 @@ fn sets_wait_in_memory_for_half_a_minute() {
     assert_eq!((taken.count(Counter::SetsWaitingIn), on_disk), (7 * 600, 0));
 }
 
+/// A set without records has nothing to wait for.
+#[test]
+fn empty_sets_do_not_wait() {
+    let (mut decoder, mut taken) = (Decoder::new(Limits::default()), Taken::default());
+    let mut exporter = TestExporter::new([192, 0, 2, 1], 4739, 1);
+    let mut datagram = exporter.message(|_| ());
+    // two Data Sets of Template 256, of four octets each
+    datagram.extend([1, 0, 0, 4, 1, 0, 0, 4]);
+    let length = (datagram.len() as u16).to_be_bytes();
+    datagram[2..4].copy_from_slice(&length);
+    decoder.datagram(exporter.source, RECEIVED_MS, &datagram);
+    taken.all_of(&mut decoder);
+    let counted = [Counter::Datagrams, Counter::SetsWaitingIn, Counter::SetsUndecodable, Counter::RecordsLost];
+    assert_eq!(counted.map(|counter| taken.count(counter)), [1, 0, 0, 0]);
+    assert_eq!(decoder.statistics().sets_waiting, 0);
+}
+
 #[test]
 fn thousands_of_sets_wait_on_disk_and_come_back_in_order() {
     // room in memory for some thirty sets: all others go to disk, long before they are old

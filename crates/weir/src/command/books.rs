@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use arrow::array::RecordBatch;
-use weir_archive::{SequenceHole, Snapshot};
-use weir_flow::Counter;
+use weir_archive::{Segment, SequenceHole, Snapshot};
 use weir_flow::books::{BooksSums, Completeness, Counts, balance, balance_rows, sets_waiting};
+use weir_flow::{Counter, Table};
 use weir_forward::KeptForwarder;
 use weir_print::{OutputOptions, PrintError, write_batches};
 
@@ -50,8 +50,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let sums = snapshot.books(from.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX))?;
     let totals = sums.totals();
     let is_for_people = args.format == FormatArg::Table;
+    let gone = gone_segments(&snapshot);
+    let flows_gone: u64 = gone.iter().map(|segment| segment.rows).sum();
     if is_for_people {
-        println!("{}\n", verdict::sentence(&sums, &args.times.zone()));
+        println!("{}\n", verdict::sentence(&sums, flows_gone, &args.times.zone()));
     }
     let table = match (is_for_people, args.all) {
         (true, false) => verdict::table(&sums),
@@ -67,11 +69,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(PrintError::Batches(error)) => match error {},
         Ok(_) => {}
     }
+    report_gone(&gone);
     if from.is_some() || until.is_some() {
         // flows of a time are not the records of that time: only all of them can be compared
         return Ok(ExitCode::SUCCESS);
     }
-    let is_balanced = report(&totals, &sums.completeness(), &snapshot.sequence_holes()?, &snapshot);
+    let is_balanced = report(&totals, &sums.completeness(), &snapshot.sequence_holes()?, &snapshot, flows_gone);
     report_forwarders(&args.folder.archive, &snapshot);
     Ok(if is_balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -112,9 +115,32 @@ fn report_forwarders(archive: &Path, snapshot: &Snapshot) {
     }
 }
 
+/// Segments of flows whose files somebody else has removed: while the snapshot is there, the archive removes none.
+fn gone_segments(snapshot: &Snapshot) -> Vec<&Segment> {
+    let is_gone = |segment: &&Segment| matches!(segment.path().try_exists(), Ok(false));
+    snapshot.segments(Table::Flows).iter().filter(is_gone).collect()
+}
+
+/// Reports these segments on standard error.
+fn report_gone(gone: &[&Segment]) {
+    for segment in gone {
+        eprintln!("{} flows are gone with their file {}", segment.rows, segment.path().display());
+    }
+    if !gone.is_empty() {
+        eprintln!("hint: restore the files, or `weir archive check --repair` takes them off the archive");
+    }
+}
+
 /// Reports on standard error whether the books balance with each other and with the flows of the archive.
-fn report(totals: &Counts, completeness: &Completeness, holes: &[SequenceHole], snapshot: &Snapshot) -> bool {
-    let (flows, expired, set_aside) = (snapshot.flows(), snapshot.rows_expired(), snapshot.rows_set_aside());
+fn report(
+    totals: &Counts,
+    completeness: &Completeness,
+    holes: &[SequenceHole],
+    snapshot: &Snapshot,
+    flows_gone: u64,
+) -> bool {
+    let (expired, set_aside) = (snapshot.rows_expired(), snapshot.rows_set_aside());
+    let flows = snapshot.flows().saturating_sub(flows_gone);
     let total = |counter: Counter| totals[counter as usize];
     let (stored, filtered) = (total(Counter::RecordsStored), total(Counter::RecordsFiltered));
     let Completeness { lost_records, lost_datagrams, dropped_datagrams, .. } = *completeness;

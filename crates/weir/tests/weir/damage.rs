@@ -207,10 +207,10 @@ fn a_bit_flipped_in_the_state_of_a_collector_is_told() {
 }
 
 /// A small file system of its own, or `None` when this process may not mount one.
-struct SmallDisk(tempfile::TempDir);
+pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount(size: &str) -> Option<Self> {
+    pub(crate) fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path()).output();
@@ -219,6 +219,10 @@ impl SmallDisk {
         }
         weir_testkit::skip("root", "mounting a small disk needs root");
         None
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
     }
 }
 
@@ -236,7 +240,7 @@ fn flows_kept(archive: &Path) -> u64 {
 #[test]
 fn a_full_disk_costs_what_cannot_be_written_and_no_more() {
     let Some(disk) = SmallDisk::mount("6m") else { return };
-    let archive = disk.0.path().join("archive");
+    let archive = disk.path().join("archive");
     let collector = Collector::start(&archive, &["--segment-rows", "3000", "--no-merge", "--free-space-min", "0"]);
     let mut exporter = Exporter::new(0);
     for _ in 0..300 {
@@ -249,7 +253,7 @@ fn a_full_disk_costs_what_cannot_be_written_and_no_more() {
     }
     let before = Snapshot::open(&archive).expect("a snapshot").flows();
     // all that is left
-    let ballast = disk.0.path().join("ballast");
+    let ballast = disk.path().join("ballast");
     let mut file = fs::File::create(&ballast).expect("a file");
     while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
     drop(file);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use weir_chain::{ByteSize, OptionError, Rate, TimeSpan, choices, options};
-use weir_collect::{AgentRule, CollectorOptions, Limits, Listener, RelayOptions, Senders, SessionLimits};
+use weir_collect::{AgentRule, CollectorOptions, Limits, Listener, Network, RelayOptions, Senders, SessionLimits};
 use weir_secure::{ClientAuth, TlsServerOptions};
 
 choices! {
@@ -49,7 +49,8 @@ options! {
     pub struct ListenOptions {
         /// Listen here: an address and port with the transport before them, such as udp://0.0.0.0:2055, tcp://[::]:4739,
         /// tls://0.0.0.0:4740, dtls://0.0.0.0:4740 or sctp://0.0.0.0:4739; without a transport it is UDP. Port 0 takes a
-        /// free one.
+        /// free one. Networks of those who may send there can follow, as in udp://0.0.0.0:2055?allow=192.0.2.0/24,@FILE;
+        /// they apply in place of 'allow'.
         listen: Vec<String> = vec!["127.0.0.1:2055".to_owned()],
         /// Keep only flows that match, in nfdump's filter language; the others are counted in the books under
         /// records_filtered.
@@ -59,8 +60,8 @@ options! {
         /// memory only.
         state: Option<PathBuf>,
         /// Take datagrams and connections from these networks only, such as 192.0.2.0/24, or from those in a file, @FILE, with
-        /// one in each line; without it from everybody. What others send is counted in datagrams_not_allowed and
-        /// connections_refused, and not looked at. SIGHUP has the file read again.
+        /// one in each line; without it from everybody. A listener with networks of its own goes by those. What others send is
+        /// counted in datagrams_not_allowed and connections_refused, and not looked at. SIGHUP has files read again.
         allow: Vec<String> = Vec::new(),
         /// Take sFlow only from agents themselves, and from those who may speak for them: each as AGENTS=SOURCES, two networks
         /// or addresses, such as 198.51.100.0/24=192.0.2.7 for a relay. Datagrams of others are counted in
@@ -132,6 +133,8 @@ options! {
         relay_keep_source: bool = false,
         /// Relay only exporters of these networks, such as 192.0.2.0/24.
         relay_sources: Vec<String> = Vec::new(),
+        /// Hold at most this much that waits to be relayed; what comes then is not relayed, and counted in relay_drops.
+        relay_queue_size_max: ByteSize = ByteSize::from_mib(64) => COUNT,
     }
 }
 
@@ -199,13 +202,14 @@ pub(super) fn limits(options: &LimitOptions) -> Limits {
 /// What the options mean to the crate that collects.
 pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<CollectorOptions, OptionError> {
     let CollectorSourceOptions { listening, connections, tls, relaying, limits, archive: _ } = options;
-    let listeners: Vec<Listener> = parse_all(&listening.listen, "listen")?;
+    let (listeners, allowed_by_listener) = parse_listeners(&listening.listen)?;
     let Some(first) = listeners.first() else {
         return Err(OptionError::new("listen", "'listen' names no address"));
     };
     Ok(CollectorOptions {
         senders: Senders {
             allowed: parse_all(&with_files(&listening.allow, "allow")?, "allow")?,
+            allowed_by_listener,
             agent_rules: agent_rules(&listening.sflow_agents)?,
             rate_per_source: rate_per_source(listening.rate_per_source)?,
         },
@@ -229,6 +233,27 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
         listeners: listeners.clone(),
         ..CollectorOptions::new(first.address)
     })
+}
+
+/// Where to listen, and for each listener the networks of those who may send there; none where it goes by `allow`.
+fn parse_listeners(texts: &[String]) -> Result<(Vec<Listener>, Vec<Vec<Network>>), OptionError> {
+    let (mut addresses, mut networks) = (Vec::new(), Vec::new());
+    for text in texts {
+        let (address, query) =
+            text.split_once('?').map_or((text.as_str(), None), |(address, query)| (address, Some(query)));
+        addresses.push(address.to_owned());
+        let Some(query) = query else {
+            networks.push(Vec::new());
+            continue;
+        };
+        let wrong = || {
+            OptionError::new("listen", format!("'{}' is no option of a listener", query.escape_debug()))
+                .with_hint("write the networks of those who may send there: udp://0.0.0.0:2055?allow=192.0.2.0/24")
+        };
+        let own: Vec<String> = query.strip_prefix("allow=").ok_or_else(wrong)?.split(',').map(str::to_owned).collect();
+        networks.push(parse_all(&with_files(&own, "listen")?, "listen")?);
+    }
+    Ok((parse_all(&addresses, "listen")?, networks))
 }
 
 /// Who may speak for agents of sFlow.
@@ -317,7 +342,12 @@ fn tls_options(options: ListenerTlsOptions, listeners: &[Listener]) -> Result<Op
 }
 
 fn relay_options(options: RelayingOptions) -> Result<Option<RelayOptions>, OptionError> {
-    let RelayingOptions { relay, relay_keep_source: keep_source, relay_sources } = options;
+    let RelayingOptions { relay, relay_keep_source: keep_source, relay_sources, relay_queue_size_max } = options;
     let sources = parse_all(&relay_sources, "relay_sources")?;
-    Ok((!relay.is_empty()).then(|| RelayOptions { keep_source, sources, ..RelayOptions::new(relay) }))
+    Ok((!relay.is_empty()).then(|| RelayOptions {
+        keep_source,
+        sources,
+        queue_octets_max: relay_queue_size_max.bytes() as usize,
+        ..RelayOptions::new(relay)
+    }))
 }

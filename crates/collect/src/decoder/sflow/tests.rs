@@ -262,6 +262,26 @@ fn counters_have_tables_of_their_own() {
     assert_eq!(statistics.total(Counter::StructuresSkipped), 1);
 }
 
+/// As flows do, counters have the sender of a datagram that names another agent.
+#[test]
+fn counters_have_their_sender() {
+    let speed = words(&[7, 6, 0, 1_000_000_000, 1, 3, 1, 2, 10, 11, 12, 0, 0, 0, 0, 4096, 20, 21, 22, 0, 0, 2]);
+    let host = [words(&[1]), b"r\0\0\0".to_vec(), vec![9; 16], words(&[3, 2, 0])].concat();
+    let sample = tagged(2, &[words(&[1, 7, 2]), tagged(1, &speed), tagged(2000, &host)].concat());
+    for (source, expected) in [([198, 51, 100, 9], Some(&[198, 51, 100, 9][..])), ([192, 0, 2, 1], None)] {
+        let mut decoder = Decoder::new(Limits::default());
+        decoder.datagram(SocketAddr::from((source, 40_000)), 1_000, &datagram(1, std::slice::from_ref(&sample)));
+        let others = decoder.take_delivery().side_tables.others;
+        assert_eq!(others.len(), 2);
+        for rows in &others {
+            let senders = rows.record_batch().column_by_name("sender").expect("a column").as_binary::<i32>();
+            assert_eq!(senders.iter().collect::<Vec<_>>(), [expected], "{}", rows.table().name());
+            let exporters = rows.record_batch().column_by_name("exporter").expect("a column").as_binary::<i32>();
+            assert_eq!(exporters.value(0), [192, 0, 2, 1]);
+        }
+    }
+}
+
 /// The flow of an IPFIX record of these fields.
 fn ipfix_flow(fields: &[(u16, u16)], record: &[u8]) -> FlowBatch {
     let fields = fields.iter().map(|&(id, length)| FieldSpecifier::iana(id, length)).collect();

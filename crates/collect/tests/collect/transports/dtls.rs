@@ -21,7 +21,7 @@ fn options(tls: TlsServerOptions) -> CollectorOptions {
 
 /// A UDP socket as what OpenSSL reads and writes: a datagram each. Some of what it writes may get lost.
 #[derive(Debug)]
-struct Datagrams {
+pub(super) struct Datagrams {
     socket: UdpSocket,
     /// Numbers of the datagrams that are lost on the way.
     lost: Vec<usize>,
@@ -82,7 +82,16 @@ fn shake_with(ssl: openssl::ssl::Ssl, datagrams: Datagrams) -> Option<SslStream<
     None
 }
 
-fn connect(files: &Authority, shows: Option<&Certificate>, to: SocketAddr) -> Option<SslStream<Datagrams>> {
+/// Says hello, twice because of the cookie, and waits for a moment for an answer that does not come.
+pub(super) fn knock(files: &Authority, to: SocketAddr) {
+    let connector = files.exporter(SslMethod::dtls_client(), None);
+    let ssl = connector.configure().and_then(|configuration| configuration.into_ssl("localhost")).expect("a session");
+    let mut stream = SslStream::new(ssl, Datagrams::from(ANY.into(), to, &[])).expect("a session");
+    let is_answered = (0..3).any(|_| stream.connect().is_ok());
+    assert!(!is_answered, "a handshake");
+}
+
+pub(super) fn connect(files: &Authority, shows: Option<&Certificate>, to: SocketAddr) -> Option<SslStream<Datagrams>> {
     shake(files, shows, Datagrams::from(ANY.into(), to, &[]))
 }
 

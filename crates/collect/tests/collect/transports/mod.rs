@@ -4,6 +4,7 @@ mod certificates;
 mod dtls;
 mod file;
 mod howto;
+mod networks;
 mod relay;
 mod tcp;
 mod tls;

@@ -13,8 +13,18 @@ use crate::time_args::range_text;
 /// Clocks that differ by less are in step, delay of the network included.
 const IN_STEP_MS: i128 = 2_000;
 
-/// Whether anything is missing, of which time, and of how many exporters.
-pub(super) fn sentence(sums: &BooksSums, zone: &TimeZone) -> String {
+/// Whether anything is missing, of which time, and of how many exporters. Whatever the books say, an archive is not complete whose
+/// files are gone.
+pub(super) fn sentence(sums: &BooksSums, flows_gone: u64, zone: &TimeZone) -> String {
+    let by_the_books = sentence_of_books(sums, zone);
+    if flows_gone == 0 {
+        return by_the_books;
+    }
+    let rest = by_the_books.strip_prefix("complete: ").unwrap_or(&by_the_books);
+    format!("incomplete: {flows_gone} flows are gone with their files; else {rest}")
+}
+
+fn sentence_of_books(sums: &BooksSums, zone: &TimeZone) -> String {
     let exporters: BTreeSet<_> = sums.exporters().into_iter().filter_map(|sums| sums.address).collect();
     let Some((from_ms, until_ms)) = sums.extent_ms() else {
         return "no books: nothing was received in this time".to_owned();

@@ -297,7 +297,7 @@ impl Settings {
             flight,
             watches: args.watch.clone().or(watches),
             dashboards,
-            collecting: collect.as_ref().map(|collect| collect.listening.listen.clone()).unwrap_or_default(),
+            collecting: collect.as_ref().map(|collect| addresses(&collect.listening.listen)).unwrap_or_default(),
             audit,
             enrichment,
             reloader,
@@ -349,6 +349,11 @@ impl Settings {
         let enrichment = EnrichOptions { reverse_dns, addresses, exporters, ..EnrichOptions::default() };
         Some(collecting(source, meters, enrichment, sink, statistics))
     }
+}
+
+/// Where flows can be sent to, without who may.
+fn addresses(listen: &[String]) -> Vec<String> {
+    listen.iter().map(|text| text.split('?').next().unwrap_or_default().to_owned()).collect()
 }
 
 /// What is collected: what the command line or the file says, and something on this machine when there is neither that nor
@@ -404,4 +409,15 @@ fn data_folder(name: &str) -> anyhow::Result<PathBuf> {
     let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")));
     let data = data.context("no folder for the archive is known\nhint: --archive DIR names one")?;
     Ok(data.join("weir").join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_send_is_not_shown() {
+        let listen = ["udp://192.0.2.1:2055?allow=198.51.100.0/24,@partners", "[::1]:2055"].map(str::to_owned);
+        assert_eq!(addresses(&listen), ["udp://192.0.2.1:2055", "[::1]:2055"]);
+    }
 }
