@@ -20,6 +20,8 @@ pub struct WatchCounts {
     pub windows_answered: u64,
     /// Windows that were not asked, because too many waited.
     pub windows_shed: u64,
+    /// Windows that ended while the watch was paused, and are not asked.
+    pub windows_skipped: u64,
     /// Windows that were asked again for late flows.
     pub windows_corrected: u64,
     /// Windows whose statement failed.
@@ -43,6 +45,7 @@ impl WatchCounts {
             ("windows_closed", self.windows_closed),
             ("windows_answered", self.windows_answered),
             ("windows_corrected", self.windows_corrected),
+            ("windows_skipped", self.windows_skipped),
             ("reports", self.reports),
             ("reports_suppressed", self.reports_suppressed),
             ("reports_acknowledged", self.reports_acknowledged),
@@ -84,6 +87,7 @@ pub(crate) struct WatchCounters {
     pub(crate) windows_closed: AtomicU64,
     pub(crate) windows_answered: AtomicU64,
     pub(crate) windows_shed: AtomicU64,
+    pub(crate) windows_skipped: AtomicU64,
     pub(crate) windows_corrected: AtomicU64,
     pub(crate) windows_failed: AtomicU64,
     pub(crate) reports: AtomicU64,
@@ -107,6 +111,7 @@ impl WatchCounters {
             windows_closed: of(&self.windows_closed),
             windows_answered: of(&self.windows_answered),
             windows_shed: of(&self.windows_shed),
+            windows_skipped: of(&self.windows_skipped),
             windows_corrected: of(&self.windows_corrected),
             windows_failed: of(&self.windows_failed),
             reports: of(&self.reports),

@@ -21,6 +21,7 @@ use crate::flows::{Flows, Pieces};
 use crate::following::{FollowCommand, FollowedWatch};
 use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
+use crate::paused::SkippedWindows;
 use crate::report::{Report, too_many_id};
 use crate::shared::{Message, Shared, now_ms};
 use crate::watch::{RepeatFilter, Watch};
@@ -69,12 +70,14 @@ impl Worker {
         shared: &Shared,
     ) -> Result<JoinHandle<()>, WatchError> {
         let name = watch.file.name.clone();
-        let (state, reported, folder) = {
+        let (state, paused_ms, reported, folder) = {
             let journal = locked(&shared.journal);
+            let paused_ms = journal.paused_since(&name)?;
             let state = journal.state(&name)?.filter(|state| state.windows == watch.lengths());
             let after_ms = state.map_or(i64::MIN, |state| state.window_end_ms);
             let repeat_after_ms = watch.file.options.reports.repeat_after.millis();
-            (state, journal.reported(&name, repeat_after_ms, after_ms)?, journal.folder().to_owned())
+            let reported = journal.reported(&name, repeat_after_ms, after_ms)?;
+            (state, paused_ms, reported, journal.folder().to_owned())
         };
         let mut worker = Self {
             repeats: RepeatFilter::new(&watch.file, reported.last),
@@ -92,13 +95,37 @@ impl Worker {
         };
         let run = move || {
             let _panics = PanicFlag(Arc::clone(&worker.shared.is_failed));
-            worker.run(state, &control);
+            let asked_through_ms = worker.begun(state, paused_ms);
+            worker.run(asked_through_ms, &control);
         };
         thread::Builder::new().name(format!("watch-{name}")).spawn(run).map_err(WatchError::Thread)
     }
 
-    fn run(&mut self, state: Option<WatchState>, control: &Sender<FollowCommand>) {
-        let asked_through_ms = state.and_then(|state| self.caught_up(state.window_end_ms));
+    /// The end of the last window that was asked, or that passed while the watch was paused. `None` when it begins anew.
+    fn begun(&mut self, state: Option<WatchState>, paused_ms: Option<i64>) -> Option<i64> {
+        let Some(paused_ms) = paused_ms else { return state.and_then(|state| self.caught_up(state.window_end_ms)) };
+        let name = self.watch.file.name.clone();
+        let after_ms = state.map_or(paused_ms, |state| state.window_end_ms.min(paused_ms));
+        let skipped = if self.shared.is_stream { Ok(None) } else { SkippedWindows::after(&self.watch, after_ms) };
+        let asked_through_ms = match skipped {
+            Ok(Some(skipped)) => {
+                let now_ms = now_ms();
+                let window_end_ms = skipped.last_end_ms(now_ms);
+                self.counters.windows_skipped.fetch_add(skipped.count(now_ms), Ordering::Relaxed);
+                // first, so that a crash between the two makes it skip again rather than ask
+                self.commit(&[], Some(&WatchState { window_end_ms, windows: self.watch.lengths() }));
+                Some(window_end_ms)
+            }
+            // the end of the thread has the error
+            Ok(None) | Err(_) => state.map(|state| state.window_end_ms),
+        };
+        if let Err(error) = locked(&self.shared.journal).resume(&name) {
+            self.shared.notice(format!("watch '{name}' stays paused in the journal: {}", with_causes(&error)));
+        }
+        asked_through_ms
+    }
+
+    fn run(&mut self, asked_through_ms: Option<i64>, control: &Sender<FollowCommand>) {
         let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
         match self.watch.open_windows() {
             Ok(Some(mut panes)) => {
