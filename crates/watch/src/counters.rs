@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_notify::NotifyCounts;
 
 use crate::panes::PaneCounts;
+use crate::waiting::{WaitingCounters, WaitingCounts};
 
 /// What happened to a watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct WatchCounts {
     pub panes: PaneCounts,
     /// What became of reports that actions send.
     pub notify: NotifyCounts,
+    /// Windows that have closed and wait for their answer now.
+    pub waiting: WaitingCounts,
     /// Windows that closed.
     pub windows_closed: u64,
     /// Windows that were asked and answered.
@@ -39,7 +42,8 @@ pub struct WatchCounts {
 }
 
 impl WatchCounts {
-    /// All counters but those of flows, with their names: what was done, and what was left out.
+    /// All counters but those of flows, with their names: what was done, and what was left out. What waits now is in
+    /// `waiting`.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let done = [
             ("windows_closed", self.windows_closed),
@@ -84,6 +88,7 @@ impl WatchCounts {
 #[derive(Debug, Default)]
 pub(crate) struct WatchCounters {
     pub(crate) panes: Mutex<PaneCounts>,
+    pub(crate) waiting: WaitingCounters,
     pub(crate) windows_closed: AtomicU64,
     pub(crate) windows_answered: AtomicU64,
     pub(crate) windows_shed: AtomicU64,
@@ -108,6 +113,7 @@ impl WatchCounters {
         WatchCounts {
             panes: *locked(&self.panes),
             notify,
+            waiting: self.waiting.counts(),
             windows_closed: of(&self.windows_closed),
             windows_answered: of(&self.windows_answered),
             windows_shed: of(&self.windows_shed),

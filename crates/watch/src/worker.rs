@@ -24,6 +24,7 @@ use crate::panes::ClosedWindow;
 use crate::paused::SkippedWindows;
 use crate::report::{Report, too_many_id};
 use crate::shared::{Message, Shared, now_ms};
+use crate::waiting::WaitingWindow;
 use crate::watch::{RepeatFilter, Watch};
 
 /// How often the state of a watch without reports is kept.
@@ -142,12 +143,13 @@ impl Worker {
                 self.shared.notice(format!("watch '{name}' ends: {}", with_causes(&error)));
             }
         }
-        while let Ok(window) = windows.recv() {
+        while let Ok(waiting) = windows.recv() {
             if self.is_leaving() {
                 // the next start asks what waits
                 break;
             }
-            self.ask(&window);
+            self.counters.waiting.remove(&waiting);
+            self.ask(&waiting.window);
         }
         if let Some(state) = self.uncommitted.take() {
             self.commit(&[], Some(&state));
@@ -159,7 +161,7 @@ impl Worker {
         &self,
         panes: OpenWindows,
         asked_through_ms: Option<i64>,
-        closed: Sender<ClosedWindow>,
+        closed: Sender<WaitingWindow>,
     ) -> FollowedWatch {
         let windows = &self.watch.file.options.windows;
         FollowedWatch {
@@ -411,6 +413,7 @@ mod tests {
     use crate::following::FollowThread;
     use crate::panes::{PaneOptions, Panes};
     use crate::shared::permits;
+    use crate::waiting::WaitingCounts;
 
     fn flow(received_ms: i64) -> RecordBatch {
         let mut builder = FlowBatchBuilder::new(1);
@@ -434,6 +437,41 @@ mod tests {
         OpenWindows::Panes(Box::new(Panes::new(options).expect("a window")))
     }
 
+    fn followed(closed: Sender<WaitingWindow>) -> FollowedWatch {
+        FollowedWatch {
+            name: "one".to_owned(),
+            panes: panes(),
+            columns: vec![Column::Received],
+            time: Column::Received,
+            asked_through_ms: None,
+            after: FollowPosition::START,
+            idle: Duration::from_secs(1),
+            closed,
+            counters: Arc::default(),
+            is_shedding: false,
+            left_out: 0,
+            is_ahead: false,
+        }
+    }
+
+    /// Three windows close, of two rows, one and one, and two of them may wait. A time has eight octets.
+    #[test]
+    fn windows_that_wait_are_counted_with_their_rows() {
+        let (closed, windows) = bounded(2);
+        let mut watch = followed(closed);
+        let mut ended = Vec::new();
+        for received_ms in [0, 500, 1_000, 2_000, 3_000] {
+            watch.panes.take(&flow(received_ms), &mut ended);
+        }
+        watch.hand_over(ended, false);
+        let counts = || watch.counters.counts(weir_notify::NotifyCounts::default());
+        let waiting = |windows, rows, octets| WaitingCounts { windows, rows, octets };
+        assert_eq!((counts().windows_closed, counts().windows_shed), (3, 1));
+        assert_eq!(counts().waiting, waiting(2, 3, 24));
+        watch.counters.waiting.remove(&windows.recv().expect("a window"));
+        assert_eq!(counts().waiting, waiting(1, 1, 8));
+    }
+
     /// With `when_full = "wait"` a chain waits for the follower, and that for the watch: a watch that panics must end all of it.
     #[test]
     fn nothing_waits_for_a_watch_that_panicked() {
@@ -452,20 +490,7 @@ mod tests {
             stop: StopSignal::new(),
         };
         let (closed, windows) = bounded(1);
-        let watch = FollowedWatch {
-            name: "panics".to_owned(),
-            panes: panes(),
-            columns: vec![Column::Received],
-            time: Column::Received,
-            asked_through_ms: None,
-            after: FollowPosition::START,
-            idle: Duration::from_secs(1),
-            closed,
-            counters: Arc::default(),
-            is_shedding: false,
-            left_out: 0,
-            is_ahead: false,
-        };
+        let watch = followed(closed);
         let (feed, source) = stream(2, true);
         let is_failed = Arc::clone(&shared.is_failed);
         let mut following = FollowThread { source, waits: true, watches: vec![watch], controls, shared };

@@ -153,7 +153,7 @@ fn summary(name: &str, counts: &WatchCounts) -> String {
         panes.rows
     );
     let named = ["windows_closed", "windows_answered", "reports", "reports_suppressed"];
-    let rest = counts.all().filter(|(counter, _)| !named.contains(counter));
+    let rest = counts.all().chain(counts.waiting.all()).filter(|(counter, _)| !named.contains(counter));
     rest.filter(|(_, count)| *count > 0).fold(text, |text, (counter, count)| format!("{text}, {counter} {count}"))
 }
 
