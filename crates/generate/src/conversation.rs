@@ -19,6 +19,8 @@ pub(crate) struct Row {
     pub protocol: u8,
     pub tcp_flags: u8,
     pub tos: u8,
+    /// One packet of this many was seen, where it is known.
+    pub sampling_interval: Option<u32>,
 }
 
 impl Row {
@@ -52,8 +54,8 @@ const ICMPV6: u8 = 58;
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
-const PSH: u8 = 8;
-const ACK: u8 = 16;
+pub(crate) const PSH: u8 = 8;
+pub(crate) const ACK: u8 = 16;
 
 /// Weights of 1, 2 to 3, 4 to 7 packets and so on: a Pareto distribution with an exponent of about 0.85, its end
 /// thinned out so that 2^21 packets of 1500 octets stay within the 32 bits of NetFlow v5.
@@ -103,6 +105,7 @@ impl Conversations {
             protocol,
             tcp_flags: if protocol == TCP { self.tcp_flags(packets) } else { 0 },
             tos: if self.random.chance(80) { 0xb8 } else { 0 },
+            sampling_interval: None,
         };
         let back = self.random.chance(BOTH_WAYS_PERMILLE).then(|| self.back(&row));
         (row, back)

@@ -4,6 +4,7 @@ use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 
 use crate::conversation::{Conversations, Row};
 use crate::model::TrafficModel;
+use crate::scenes::{PlantedScene, Planter};
 
 /// Sums over flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +30,12 @@ pub struct Totals {
 pub struct Flows {
     model: TrafficModel,
     conversations: Conversations,
+    planter: Planter,
     count: u64,
+    /// Flows of the model so far, without those of scenes: they move the clock.
+    counted: u64,
+    /// By how much silence has moved the clock, in milliseconds.
+    silent_ms: i64,
     totals: Totals,
     /// The flow back of a conversation whose other flow was the last of a batch.
     back: Option<Row>,
@@ -42,12 +48,28 @@ impl Flows {
 
     pub(crate) fn new(model: TrafficModel, count: u64) -> Self {
         let conversations = Conversations::new(&model);
-        Self { model, conversations, count, totals: Totals::default(), back: None, rows: Vec::new() }
+        let planter = Planter::new(&model);
+        Self {
+            model,
+            conversations,
+            planter,
+            count,
+            counted: 0,
+            silent_ms: 0,
+            totals: Totals::default(),
+            back: None,
+            rows: Vec::new(),
+        }
     }
 
     /// The model they follow.
     pub fn model(&self) -> &TrafficModel {
         &self.model
+    }
+
+    /// What is planted, and how far it is.
+    pub fn planted(&self) -> Vec<PlantedScene> {
+        self.planter.scenes_at(self.clock_ms())
     }
 
     /// Sums over the flows so far.
@@ -57,31 +79,53 @@ impl Flows {
 
     /// The simulated clock after the flows so far, milliseconds since the epoch. No flow so far ends later.
     pub fn clock_ms(&self) -> i64 {
-        let elapsed_ms = u128::from(self.totals.flows) * 1000 / u128::from(self.model.flows_per_second);
-        self.model.start_ms.saturating_add(i64::try_from(elapsed_ms).unwrap_or(i64::MAX))
+        let elapsed_ms = u128::from(self.counted) * 1000 / u128::from(self.model.flows_per_second);
+        let elapsed_ms = i64::try_from(elapsed_ms).unwrap_or(i64::MAX);
+        self.model.start_ms.saturating_add(elapsed_ms).saturating_add(self.silent_ms)
     }
 
     /// The next batch, of at most `rows_max` flows; `None` when all are out. Which flows come does not depend on how
-    /// they are cut into batches.
+    /// they are cut into batches. With scenes a batch is of at most a second, and of one side of a silence: its flows are
+    /// received together.
     pub fn next_batch(&mut self, rows_max: usize) -> Option<FlowBatch> {
-        let left = usize::try_from(self.count - self.totals.flows).unwrap_or(usize::MAX);
-        let rows = left.min(rows_max);
+        let left = usize::try_from(self.count - self.counted).unwrap_or(usize::MAX);
+        let mut rows = left.min(rows_max);
         if rows == 0 {
             return None;
+        }
+        if !self.planter.is_empty() {
+            rows = rows.min(self.model.flows_per_second as usize);
         }
         let first = self.totals.flows;
         self.rows.clear();
         while self.rows.len() < rows {
-            let row = if let Some(back) = self.back.take() {
-                back
-            } else {
-                let (row, back) = self.conversations.next(self.clock_ms());
-                self.back = back;
-                row
-            };
+            let clock_ms = self.clock_ms();
+            if self.planter.is_silent(clock_ms) {
+                if !self.rows.is_empty() {
+                    break;
+                }
+                self.silent_ms = self.silent_ms.saturating_add(self.planter.take_silence_ms(clock_ms));
+                continue;
+            }
+            let mut row = self.next_row(clock_ms);
+            self.planter.sample(&mut row, clock_ms);
             self.add(row);
         }
         Some(self.columns(first))
+    }
+
+    /// The next flow: of a scene whose time has come, or of the model.
+    fn next_row(&mut self, clock_ms: i64) -> Row {
+        if let Some(planted) = self.planter.next_row(clock_ms) {
+            return planted;
+        }
+        self.counted += 1;
+        if let Some(back) = self.back.take() {
+            return back;
+        }
+        let (row, back) = self.conversations.next(clock_ms);
+        self.back = back;
+        row
     }
 
     fn add(&mut self, mut row: Row) {
@@ -120,6 +164,12 @@ impl Flows {
         builder.u32(Column::DstAs).extend(rows.iter().map(|row| row.dst.system));
         builder.u8(Column::SrcMask).extend(rows.iter().map(|row| row.src.mask));
         builder.u8(Column::DstMask).extend(rows.iter().map(|row| row.dst.mask));
+        if self.planter.has_sampling() {
+            let target = builder.u32(Column::SamplingInterval);
+            for row in rows {
+                target.push(row.sampling_interval);
+            }
+        }
         if self.model.elements {
             elements(&mut builder, rows, first);
         }

@@ -8,11 +8,14 @@
 //! A [`RouterPair`] is the same traffic seen by two routers, one behind the other: records as their flow caches export
 //! them, with planted delay, loss and miscounts, and the [`Truth`] about them that a chain of blocks should find.
 //!
+//! A [`Scene`] is an attack or a failure that is planted into the traffic.
+//!
 //! [`send()`] and [`write_pcap`] put flows through exporters onto the network or into a file. Both end by themselves.
 
 pub mod flows;
 pub mod model;
 pub mod routers;
+pub mod scenes;
 
 pub mod pcap;
 pub mod send;
@@ -27,5 +30,6 @@ pub use flows::{Flows, Totals};
 pub use model::{ModelError, Service, TrafficModel};
 pub use pcap::write_pcap;
 pub use routers::{Histogram, Router, RouterPair, RouterPairError, RouterRecords, Truth};
+pub use scenes::{PlantedScene, Scene, SceneKind};
 pub use send::{SendPlan, send};
 pub use sent::{SendError, Sent, Stream};

@@ -1,6 +1,7 @@
 //! What traffic looks like.
 
 use crate::flows::Flows;
+use crate::scenes::Scene;
 
 /// A service that clients talk to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct TrafficModel {
     /// Whether flows have the column `received`, filled from the simulated clock, so that they can go into an archive
     /// without a collector.
     pub received: bool,
+    /// What is planted into the traffic, at most [`SCENES_MAX`](Self::SCENES_MAX). Its flows come on top of the others.
+    pub scenes: Vec<Scene>,
 }
 
 /// A model that describes no traffic.
@@ -76,6 +79,25 @@ pub enum ModelError {
     /// A clock that stands still.
     #[error("simulated clock needs at least 1 flow per second")]
     Clock,
+    /// Too many scenes.
+    #[error("{scenes} scenes: at most {max} are possible")]
+    Scenes {
+        /// As given.
+        scenes: usize,
+        /// Most possible.
+        max: usize,
+    },
+    /// A scene before the first flow.
+    #[error("scene '{scene}' begins {early_ms} ms before the flows do")]
+    SceneEarly {
+        /// Name of its kind.
+        scene: &'static str,
+        /// By how much, in milliseconds.
+        early_ms: i64,
+    },
+    /// Scenes in flows whose octets are their number.
+    #[error("flows whose bytes are their number have no scenes")]
+    SceneNumbered,
 }
 
 impl TrafficModel {
@@ -85,6 +107,8 @@ impl TrafficModel {
     pub const HOSTS_MAX: u32 = 1 << 23;
     /// Most services with names of their own.
     pub const SERVICES_MAX: usize = 4096;
+    /// Most scenes.
+    pub const SCENES_MAX: usize = 64;
 
     /// IPv4 flows among a million hosts, 1.25 % of them with port 22, 10000 in a simulated second from
     /// 2026-01-01T00:00:00Z on.
@@ -102,6 +126,7 @@ impl TrafficModel {
             elements: false,
             numbered: false,
             received: false,
+            scenes: Vec::new(),
         }
     }
 
@@ -125,6 +150,20 @@ impl TrafficModel {
         }
         if self.flows_per_second == 0 {
             return Err(ModelError::Clock);
+        }
+        self.check_scenes()
+    }
+
+    fn check_scenes(&self) -> Result<(), ModelError> {
+        if self.scenes.len() > Self::SCENES_MAX {
+            return Err(ModelError::Scenes { scenes: self.scenes.len(), max: Self::SCENES_MAX });
+        }
+        if let Some(scene) = self.scenes.iter().find(|scene| scene.at_ms < self.start_ms) {
+            let early_ms = self.start_ms.saturating_sub(scene.at_ms);
+            return Err(ModelError::SceneEarly { scene: scene.kind.name(), early_ms });
+        }
+        if self.numbered && !self.scenes.is_empty() {
+            return Err(ModelError::SceneNumbered);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_flow::elements::elements_of_row;
 use weir_flow::{Column, FlowBatch};
-use weir_generate::{ModelError, Service, Totals, TrafficModel};
+use weir_generate::{ModelError, Scene, SceneKind, Service, Totals, TrafficModel};
 
 /// FNV-1a over every value of every column, whatever the batches.
 fn fingerprint(model: &TrafficModel, flows: u64, batch_rows: usize) -> (u64, Totals) {
@@ -158,5 +158,115 @@ fn models_are_checked() {
     let batch = flows.next().expect("a batch");
     for row in 0..100 {
         assert!([Column::SrcPort, Column::DstPort].iter().any(|&column| number(&batch, column, row) == 22));
+    }
+}
+
+/// The flows of a model by their times, hosts and counts.
+fn listed(model: &TrafficModel, count: u64) -> Vec<String> {
+    let mut flows = model.flows(count).expect("a model");
+    let mut rows = Vec::new();
+    while let Some(batch) = flows.next_batch(100) {
+        for row in 0..batch.rows() {
+            let columns = [
+                Column::Start,
+                Column::End,
+                Column::SrcAddr,
+                Column::DstAddr,
+                Column::SrcPort,
+                Column::DstPort,
+                Column::Protocol,
+                Column::TcpFlags,
+                Column::Packets,
+                Column::Bytes,
+            ];
+            rows.push(format!("{:?}", columns.map(|column| octets(&batch, column, row))));
+        }
+    }
+    rows
+}
+
+/// A scene that begins a minute after the model.
+fn scene(kind: SceneKind) -> Scene {
+    Scene { kind, at_ms: TrafficModel::new(1).start_ms + 60_000 }
+}
+
+#[test]
+fn scenes_come_on_top_of_the_same_flows() {
+    let quiet = TrafficModel { flows_per_second: 10, ..TrafficModel::new(11) };
+    let without = listed(&quiet, 3_000);
+    // by hand from what each scene is described as; answers count
+    for (kind, expected) in [
+        (SceneKind::PortscanHorizontal, 1_000),
+        (SceneKind::PortscanVertical, 2_000),
+        (SceneKind::DdosAmplification, 18_000),
+        (SceneKind::DdosSyn, 12_000),
+        (SceneKind::Exfiltration, 120),
+        (SceneKind::BruteForce, 200),
+        (SceneKind::NewService, 18),
+        (SceneKind::FirstContact, 18),
+        (SceneKind::Spoofed, 60),
+    ] {
+        let model = TrafficModel { scenes: vec![scene(kind)], ..quiet.clone() };
+        let with = listed(&model, 3_000);
+        assert_eq!(with.len(), without.len() + expected, "{}", kind.name());
+        let mut rest = with.iter();
+        assert!(without.iter().all(|row| rest.any(|other| other == row)), "{}: flows differ", kind.name());
+        assert_eq!(with, listed(&model, 3_000), "{}", kind.name());
+        let mut flows = model.flows(3_000).expect("a model");
+        flows.by_ref().for_each(drop);
+        let planted = &flows.planted()[0];
+        assert_eq!((planted.flows, planted.flows_out), (expected as u64, expected as u64), "{}", kind.name());
+        assert!(planted.is_over && !planted.key.is_empty(), "{planted:?}");
+    }
+}
+
+#[test]
+fn silence_and_sampling_are_of_the_exporter() {
+    let model = |kind| TrafficModel {
+        flows_per_second: 10,
+        received: true,
+        scenes: vec![scene(kind)],
+        ..TrafficModel::new(11)
+    };
+    let silent = model(SceneKind::ExporterSilent);
+    let mut times = Vec::new();
+    let mut flows = silent.flows(3_000).expect("a model");
+    while let Some(batch) = flows.next_batch(4096) {
+        times.extend((0..batch.rows()).map(|row| number(&batch, Column::Received, row) as i64 - silent.start_ms));
+    }
+    assert_eq!(times.len(), 3_000);
+    // 600 flows in the minute before, and the others after fifteen minutes without any
+    assert!(times[..600].iter().all(|time| *time <= 60_000), "{:?}", &times[..600]);
+    assert!(times[600..].iter().all(|time| *time > 960_000), "{:?}", times[600]);
+    let mut intervals = [0_u32; 2];
+    for batch in model(SceneKind::SamplingChanged).flows(12_000).expect("a model") {
+        let column = batch.column(Column::SamplingInterval).expect("the column").as_primitive::<UInt32Type>();
+        for interval in column {
+            intervals[usize::from(interval.is_some())] += 1;
+            assert!(interval.is_none_or(|interval| interval == 10), "{interval:?}");
+        }
+    }
+    // ten minutes at ten flows in a second
+    assert_eq!(intervals, [6_000, 6_000]);
+}
+
+#[test]
+fn scenes_are_checked() {
+    let model = TrafficModel { flows_per_second: 10, ..TrafficModel::new(1) };
+    let early = Scene { at_ms: model.start_ms - 1, ..scene(SceneKind::Beaconing) };
+    let early = TrafficModel { scenes: vec![early], ..model.clone() };
+    assert!(matches!(early.flows(1), Err(ModelError::SceneEarly { scene: "beaconing", early_ms: 1 })));
+    let many = TrafficModel { scenes: vec![scene(SceneKind::Spoofed); 65], ..model.clone() };
+    assert!(matches!(many.flows(1), Err(ModelError::Scenes { scenes: 65, .. })));
+    let numbered = TrafficModel { numbered: true, scenes: vec![scene(SceneKind::Spoofed)], ..model.clone() };
+    assert!(matches!(numbered.flows(1), Err(ModelError::SceneNumbered)));
+    // an hour of calls does not fit into ten minutes
+    let cut = TrafficModel { scenes: vec![scene(SceneKind::Beaconing)], ..model };
+    let mut flows = cut.flows(6_000).expect("a model");
+    flows.by_ref().for_each(drop);
+    let planted = &flows.planted()[0];
+    assert!(planted.flows == 120 && planted.flows_out < 20 && !planted.is_over, "{planted:?}");
+    for kind in SceneKind::ALL {
+        assert_eq!(SceneKind::named(kind.name()), Some(kind));
     }
 }

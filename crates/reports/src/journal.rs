@@ -127,6 +127,43 @@ impl Journal {
         replace(&path, text.to_string().as_bytes()).map_err(JournalError::at(&path))
     }
 
+    /// Notes that a watch is paused since this time, or since an earlier one; gives that one.
+    pub fn pause(&self, watch: &str, now_ms: i64) -> Result<i64, JournalError> {
+        if let Some(since_ms) = self.paused_since(watch)? {
+            return Ok(since_ms);
+        }
+        let path = self.paused_path(watch);
+        let text = json!({ "paused_since_ms": now_ms }).to_string();
+        replace(&path, text.as_bytes()).map_err(JournalError::at(&path))?;
+        Ok(now_ms)
+    }
+
+    /// Since when a watch is paused, in milliseconds since the epoch; `None` when it is not.
+    pub fn paused_since(&self, watch: &str) -> Result<Option<i64>, JournalError> {
+        let path = self.paused_path(watch);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let value: Option<Value> = serde_json::from_str(&text).ok();
+                Ok(value.and_then(|value| value.get("paused_since_ms")?.as_i64()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(JournalError::at(&path)(error)),
+        }
+    }
+
+    /// Notes that a watch is not paused any more.
+    pub fn resume(&self, watch: &str) -> Result<(), JournalError> {
+        let path = self.paused_path(watch);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(JournalError::at(&path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn paused_path(&self, watch: &str) -> PathBuf {
+        self.folder.join(format!("{watch}.paused"))
+    }
+
     /// What a watch reported before about windows that end after `after_ms`, and when it reported each key in the time `repeat_after_ms`
     /// before, as far as the last part of the file tells.
     pub fn reported(&self, watch: &str, repeat_after_ms: i64, after_ms: i64) -> Result<PreviousReports, JournalError> {

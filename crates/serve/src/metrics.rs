@@ -224,6 +224,19 @@ impl Counters {
             }
         }
         writer.counter("watch_events", "What happened to a watch", None, &samples)?;
+        let waiting = |name: &str, kept: &str, count: u64| {
+            (vec![("watch", name.to_owned()), ("kept", kept.to_owned())], count as f64)
+        };
+        let waiting: Vec<Sample<'_>> = watches
+            .iter()
+            .flat_map(|(name, counts)| counts.waiting.all().map(|(kept, count)| waiting(name, kept, count)))
+            .collect();
+        writer.gauge(
+            "watch_waiting",
+            "Closed windows that wait for their answer, and what they keep",
+            None,
+            &waiting,
+        )?;
         self.history(writer)?;
         let Some(sent) = self.0.status.sent() else { return Ok(()) };
         let events: Vec<Sample<'_>> =

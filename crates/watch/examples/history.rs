@@ -3,6 +3,7 @@
 //! usage: history FOLDER [--flows N] [--batch N]
 //!
 //! The weeks have the proportions of the trace of Reiss et al. (2006): 49.3, 17.8, 22.3, 11.4 and 20.3 million records.
+//! Batches of more than 8,000,000 flows, which no frame takes, are appended in parts of so many.
 //! `received` runs through the five weeks up to 2026-02-05; hosts are drawn by a power law from some 220,000.
 
 use std::path::Path;
@@ -15,6 +16,9 @@ const WEEK_MS: f64 = 604_800_000.0;
 const WEEKS: [f64; 5] = [49.3, 17.8, 22.3, 11.4, 20.3];
 /// 2026-01-01T00:00:00Z.
 const START_MS: i64 = 1_767_225_600_000;
+
+/// Most flows that are appended at once.
+const PART_ROWS_MAX: usize = 8_000_000;
 
 /// Numbers that look random (xorshift).
 struct Random(u64);
@@ -87,7 +91,7 @@ fn main() {
     let mut number = 0;
     while number < total {
         let made = Instant::now();
-        let rows = batch_rows.min(total - number);
+        let rows = batch_rows.min(PART_ROWS_MAX).min(batch_rows - number % batch_rows).min(total - number);
         let flows = batch(number, rows, total, &mut random);
         making += made.elapsed();
         writer.append(Delivery::from(flows)).expect("appended");

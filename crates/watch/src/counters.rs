@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_notify::NotifyCounts;
 
 use crate::panes::PaneCounts;
+use crate::waiting::{WaitingCounters, WaitingCounts};
 
 /// What happened to a watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,12 +15,16 @@ pub struct WatchCounts {
     pub panes: PaneCounts,
     /// What became of reports that actions send.
     pub notify: NotifyCounts,
+    /// Windows that have closed and wait for their answer now.
+    pub waiting: WaitingCounts,
     /// Windows that closed.
     pub windows_closed: u64,
     /// Windows that were asked and answered.
     pub windows_answered: u64,
     /// Windows that were not asked, because too many waited.
     pub windows_shed: u64,
+    /// Windows that ended while the watch was paused, and are not asked.
+    pub windows_skipped: u64,
     /// Windows that were asked again for late flows.
     pub windows_corrected: u64,
     /// Windows whose statement failed.
@@ -37,12 +42,14 @@ pub struct WatchCounts {
 }
 
 impl WatchCounts {
-    /// All counters but those of flows, with their names: what was done, and what was left out.
+    /// All counters but those of flows, with their names: what was done, and what was left out. What waits now is in
+    /// `waiting`.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let done = [
             ("windows_closed", self.windows_closed),
             ("windows_answered", self.windows_answered),
             ("windows_corrected", self.windows_corrected),
+            ("windows_skipped", self.windows_skipped),
             ("reports", self.reports),
             ("reports_suppressed", self.reports_suppressed),
             ("reports_acknowledged", self.reports_acknowledged),
@@ -81,9 +88,11 @@ impl WatchCounts {
 #[derive(Debug, Default)]
 pub(crate) struct WatchCounters {
     pub(crate) panes: Mutex<PaneCounts>,
+    pub(crate) waiting: WaitingCounters,
     pub(crate) windows_closed: AtomicU64,
     pub(crate) windows_answered: AtomicU64,
     pub(crate) windows_shed: AtomicU64,
+    pub(crate) windows_skipped: AtomicU64,
     pub(crate) windows_corrected: AtomicU64,
     pub(crate) windows_failed: AtomicU64,
     pub(crate) reports: AtomicU64,
@@ -104,9 +113,11 @@ impl WatchCounters {
         WatchCounts {
             panes: *locked(&self.panes),
             notify,
+            waiting: self.waiting.counts(),
             windows_closed: of(&self.windows_closed),
             windows_answered: of(&self.windows_answered),
             windows_shed: of(&self.windows_shed),
+            windows_skipped: of(&self.windows_skipped),
             windows_corrected: of(&self.windows_corrected),
             windows_failed: of(&self.windows_failed),
             reports: of(&self.reports),

@@ -51,7 +51,8 @@ options! {
     pub struct WatchOptions {
         /// Ask this statement for each window that closes. Each row of its answer is evidence.
         query: String,
-        /// Do not run the watch.
+        /// Do not ask the watch: windows that end meanwhile are skipped for good and counted in `windows_skipped`, also over
+        /// restarts. Afterwards it goes on with the next whole window.
         paused: bool = false,
     }
     includes {

@@ -18,6 +18,7 @@ use crate::flows::Flows;
 use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
 use crate::shared::{Shared, now_ms};
+use crate::waiting::WaitingWindow;
 
 /// How long the follower waits for a delivery before it looks at the clock.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -45,7 +46,7 @@ pub(crate) struct FollowedWatch {
     /// Deliveries up to this one are in the panes already.
     pub(crate) after: FollowPosition,
     pub(crate) idle: Duration,
-    pub(crate) closed: Sender<ClosedWindow>,
+    pub(crate) closed: Sender<WaitingWindow>,
     pub(crate) counters: Arc<WatchCounters>,
     pub(crate) is_shedding: bool,
     /// Rows of sessions that were left out, of windows that are not asked: the next one says so.
@@ -70,20 +71,25 @@ impl FollowedWatch {
         Ok(())
     }
 
-    fn hand_over(&mut self, closed: Vec<ClosedWindow>, waits: bool) -> Option<String> {
+    pub(crate) fn hand_over(&mut self, closed: Vec<ClosedWindow>, waits: bool) -> Option<String> {
         *locked(&self.counters.panes) = self.panes.counts();
         let was_shedding = self.is_shedding;
         let has_sessions = matches!(self.panes, OpenWindows::Sessions(_));
         for mut window in closed {
             self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
             window.rows_left_out += std::mem::take(&mut self.left_out);
+            let waiting = WaitingWindow::of(window);
+            self.counters.waiting.add(&waiting);
             let refused = if waits {
-                self.closed.send(window).err().map(SendError::into_inner)
+                self.closed.send(waiting).err().map(SendError::into_inner)
             } else {
-                self.closed.try_send(window).err().map(TrySendError::into_inner)
+                self.closed.try_send(waiting).err().map(TrySendError::into_inner)
             };
+            if let Some(waiting) = &refused {
+                self.counters.waiting.remove(waiting);
+            }
             self.is_shedding = refused.is_some();
-            self.left_out = refused.filter(|_| has_sessions).map_or(0, |window| window.rows_left_out);
+            self.left_out = refused.filter(|_| has_sessions).map_or(0, |waiting| waiting.window.rows_left_out);
             self.counters.windows_shed.fetch_add(u64::from(self.is_shedding), Ordering::Relaxed);
         }
         (self.is_shedding && !was_shedding)

@@ -27,7 +27,8 @@ use crate::counters::{WatchCounters, WatchCounts, locked};
 use crate::file::WatchFile;
 use crate::flow_source::{FlowFeed, FlowSource, Follow, HistoryArchive, stream};
 use crate::following::{FollowCommand, FollowThread, LOOK_EVERY};
-use crate::shared::{Message, Shared, permits};
+use crate::paused::{PausedWatch, SkippedWindows};
+use crate::shared::{Message, Shared, now_ms, permits};
 use crate::watch::Watch;
 use crate::worker::Worker;
 
@@ -85,6 +86,7 @@ pub struct Runner {
     engine: StandingEngine,
     shared: Option<Shared>,
     watches: Vec<RunningWatch>,
+    paused: Vec<PausedWatch>,
     /// Of the actions of all watches.
     notifiers: RunningNotifiers,
     follower: JoinHandle<Result<(), WatchError>>,
@@ -212,15 +214,15 @@ impl Runner {
         };
         let follower = thread::Builder::new().name("watch-follow".to_owned()).spawn(run).map_err(WatchError::Thread)?;
         let notifiers = RunningNotifiers::start(&Scope::All, &options.actions, &options.journal_folder(), &shared)?;
-        let (watches, shared, stop) = (Vec::new(), Some(shared), stop.clone());
-        Ok(Self { messages, control, engine, shared, watches, notifiers, follower, stop })
+        let (watches, paused, shared, stop) = (Vec::new(), Vec::new(), Some(shared), stop.clone());
+        Ok(Self { messages, control, engine, shared, watches, paused, notifiers, follower, stop })
     }
 
     /// Plans the statement of a watch, and lets it catch up and join.
     pub fn add(&mut self, file: WatchFile) -> Result<(), WatchError> {
         let Some(shared) = &self.shared else { return Ok(()) };
         let name = file.name.clone();
-        if self.watches.iter().any(|watch| watch.name == name) {
+        if self.has(&name) {
             return Err(WatchError::TwoOfName { name });
         }
         let scope = Scope::Watch(name.clone());
@@ -238,8 +240,37 @@ impl Runner {
         Ok(())
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.watches.iter().any(|watch| watch.name == name) || self.paused.iter().any(|watch| watch.name == name)
+    }
+
+    /// Pauses a watch that does not run, until it is [removed](Self::remove) and [added](Self::add): windows that end
+    /// meanwhile are not asked, also over restarts, and counted as skipped. Then it goes on with the next whole window.
+    pub fn pause(&mut self, file: WatchFile) -> Result<(), WatchError> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let name = file.name.clone();
+        if self.has(&name) {
+            return Err(WatchError::TwoOfName { name });
+        }
+        let watch = Watch::prepare(file, &self.engine, &shared.archive)?;
+        let skipped = {
+            let journal = locked(&shared.journal);
+            let since_ms = journal.pause(&name, now_ms())?;
+            let state = journal.state(&name)?.filter(|state| state.windows == watch.lengths());
+            // those that waited when it was paused pass, too
+            let after_ms = state.map_or(since_ms, |state| state.window_end_ms.min(since_ms));
+            if shared.is_stream { None } else { SkippedWindows::after(&watch, after_ms)? }
+        };
+        self.paused.push(PausedWatch { name, skipped });
+        Ok(())
+    }
+
     /// Lets a watch go: windows that wait are asked when it comes back. False when there is none of the name.
     pub fn remove(&mut self, name: &str) -> bool {
+        if let Some(at) = self.paused.iter().position(|watch| watch.name == name) {
+            self.paused.remove(at);
+            return true;
+        }
         let Some(at) = self.watches.iter().position(|watch| watch.name == name) else { return false };
         let watch = self.watches.remove(at);
         watch.leaving.store(true, Ordering::Relaxed);
@@ -277,6 +308,7 @@ impl Runner {
         self.watches
             .iter()
             .map(|watch| (watch.name.clone(), watch.counters.counts(watch.notifiers.counters.counts())))
+            .chain(paused_counts(&self.paused))
             .collect()
     }
 
@@ -315,8 +347,14 @@ impl Runner {
         self.messages.iter().for_each(&mut rest);
         ended(follower)?;
         ended(ending)?;
-        Ok(counters.into_iter().map(|(name, counters, notify)| (name, counters.counts(notify.counts()))).collect())
+        let counts = counters.into_iter().map(|(name, counters, notify)| (name, counters.counts(notify.counts())));
+        Ok(counts.chain(paused_counts(&self.paused)).collect())
     }
+}
+
+fn paused_counts(paused: &[PausedWatch]) -> impl Iterator<Item = (String, WatchCounts)> {
+    let now_ms = now_ms();
+    paused.iter().map(move |watch| (watch.name.clone(), watch.counts(now_ms)))
 }
 
 fn ended(thread: JoinHandle<Result<(), WatchError>>) -> Result<(), WatchError> {

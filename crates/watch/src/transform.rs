@@ -89,7 +89,9 @@ impl WatchTransform {
         let waits = options.when_full == WhenFull::Wait;
         let (mut runner, feed) = Runner::start_fed(&runner_options, archive, options.rows_waiting_max, waits)?;
         for file in files {
-            if !file.options.paused {
+            if file.options.paused {
+                runner.pause(file)?;
+            } else {
                 runner.add(file)?;
             }
         }

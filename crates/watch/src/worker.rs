@@ -21,8 +21,10 @@ use crate::flows::{Flows, Pieces};
 use crate::following::{FollowCommand, FollowedWatch};
 use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
+use crate::paused::SkippedWindows;
 use crate::report::{Report, too_many_id};
 use crate::shared::{Message, Shared, now_ms};
+use crate::waiting::WaitingWindow;
 use crate::watch::{RepeatFilter, Watch};
 
 /// How often the state of a watch without reports is kept.
@@ -69,12 +71,14 @@ impl Worker {
         shared: &Shared,
     ) -> Result<JoinHandle<()>, WatchError> {
         let name = watch.file.name.clone();
-        let (state, reported, folder) = {
+        let (state, paused_ms, reported, folder) = {
             let journal = locked(&shared.journal);
+            let paused_ms = journal.paused_since(&name)?;
             let state = journal.state(&name)?.filter(|state| state.windows == watch.lengths());
             let after_ms = state.map_or(i64::MIN, |state| state.window_end_ms);
             let repeat_after_ms = watch.file.options.reports.repeat_after.millis();
-            (state, journal.reported(&name, repeat_after_ms, after_ms)?, journal.folder().to_owned())
+            let reported = journal.reported(&name, repeat_after_ms, after_ms)?;
+            (state, paused_ms, reported, journal.folder().to_owned())
         };
         let mut worker = Self {
             repeats: RepeatFilter::new(&watch.file, reported.last),
@@ -92,13 +96,37 @@ impl Worker {
         };
         let run = move || {
             let _panics = PanicFlag(Arc::clone(&worker.shared.is_failed));
-            worker.run(state, &control);
+            let asked_through_ms = worker.begun(state, paused_ms);
+            worker.run(asked_through_ms, &control);
         };
         thread::Builder::new().name(format!("watch-{name}")).spawn(run).map_err(WatchError::Thread)
     }
 
-    fn run(&mut self, state: Option<WatchState>, control: &Sender<FollowCommand>) {
-        let asked_through_ms = state.and_then(|state| self.caught_up(state.window_end_ms));
+    /// The end of the last window that was asked, or that passed while the watch was paused. `None` when it begins anew.
+    fn begun(&mut self, state: Option<WatchState>, paused_ms: Option<i64>) -> Option<i64> {
+        let Some(paused_ms) = paused_ms else { return state.and_then(|state| self.caught_up(state.window_end_ms)) };
+        let name = self.watch.file.name.clone();
+        let after_ms = state.map_or(paused_ms, |state| state.window_end_ms.min(paused_ms));
+        let skipped = if self.shared.is_stream { Ok(None) } else { SkippedWindows::after(&self.watch, after_ms) };
+        let asked_through_ms = match skipped {
+            Ok(Some(skipped)) => {
+                let now_ms = now_ms();
+                let window_end_ms = skipped.last_end_ms(now_ms);
+                self.counters.windows_skipped.fetch_add(skipped.count(now_ms), Ordering::Relaxed);
+                // first, so that a crash between the two makes it skip again rather than ask
+                self.commit(&[], Some(&WatchState { window_end_ms, windows: self.watch.lengths() }));
+                Some(window_end_ms)
+            }
+            // the end of the thread has the error
+            Ok(None) | Err(_) => state.map(|state| state.window_end_ms),
+        };
+        if let Err(error) = locked(&self.shared.journal).resume(&name) {
+            self.shared.notice(format!("watch '{name}' stays paused in the journal: {}", with_causes(&error)));
+        }
+        asked_through_ms
+    }
+
+    fn run(&mut self, asked_through_ms: Option<i64>, control: &Sender<FollowCommand>) {
         let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
         match self.watch.open_windows() {
             Ok(Some(mut panes)) => {
@@ -115,12 +143,13 @@ impl Worker {
                 self.shared.notice(format!("watch '{name}' ends: {}", with_causes(&error)));
             }
         }
-        while let Ok(window) = windows.recv() {
+        while let Ok(waiting) = windows.recv() {
             if self.is_leaving() {
                 // the next start asks what waits
                 break;
             }
-            self.ask(&window);
+            self.counters.waiting.remove(&waiting);
+            self.ask(&waiting.window);
         }
         if let Some(state) = self.uncommitted.take() {
             self.commit(&[], Some(&state));
@@ -132,7 +161,7 @@ impl Worker {
         &self,
         panes: OpenWindows,
         asked_through_ms: Option<i64>,
-        closed: Sender<ClosedWindow>,
+        closed: Sender<WaitingWindow>,
     ) -> FollowedWatch {
         let windows = &self.watch.file.options.windows;
         FollowedWatch {
@@ -384,6 +413,7 @@ mod tests {
     use crate::following::FollowThread;
     use crate::panes::{PaneOptions, Panes};
     use crate::shared::permits;
+    use crate::waiting::WaitingCounts;
 
     fn flow(received_ms: i64) -> RecordBatch {
         let mut builder = FlowBatchBuilder::new(1);
@@ -407,6 +437,41 @@ mod tests {
         OpenWindows::Panes(Box::new(Panes::new(options).expect("a window")))
     }
 
+    fn followed(closed: Sender<WaitingWindow>) -> FollowedWatch {
+        FollowedWatch {
+            name: "one".to_owned(),
+            panes: panes(),
+            columns: vec![Column::Received],
+            time: Column::Received,
+            asked_through_ms: None,
+            after: FollowPosition::START,
+            idle: Duration::from_secs(1),
+            closed,
+            counters: Arc::default(),
+            is_shedding: false,
+            left_out: 0,
+            is_ahead: false,
+        }
+    }
+
+    /// Three windows close, of two rows, one and one, and two of them may wait. A time has eight octets.
+    #[test]
+    fn windows_that_wait_are_counted_with_their_rows() {
+        let (closed, windows) = bounded(2);
+        let mut watch = followed(closed);
+        let mut ended = Vec::new();
+        for received_ms in [0, 500, 1_000, 2_000, 3_000] {
+            watch.panes.take(&flow(received_ms), &mut ended);
+        }
+        watch.hand_over(ended, false);
+        let counts = || watch.counters.counts(weir_notify::NotifyCounts::default());
+        let waiting = |windows, rows, octets| WaitingCounts { windows, rows, octets };
+        assert_eq!((counts().windows_closed, counts().windows_shed), (3, 1));
+        assert_eq!(counts().waiting, waiting(2, 3, 24));
+        watch.counters.waiting.remove(&windows.recv().expect("a window"));
+        assert_eq!(counts().waiting, waiting(1, 1, 8));
+    }
+
     /// With `when_full = "wait"` a chain waits for the follower, and that for the watch: a watch that panics must end all of it.
     #[test]
     fn nothing_waits_for_a_watch_that_panicked() {
@@ -425,20 +490,7 @@ mod tests {
             stop: StopSignal::new(),
         };
         let (closed, windows) = bounded(1);
-        let watch = FollowedWatch {
-            name: "panics".to_owned(),
-            panes: panes(),
-            columns: vec![Column::Received],
-            time: Column::Received,
-            asked_through_ms: None,
-            after: FollowPosition::START,
-            idle: Duration::from_secs(1),
-            closed,
-            counters: Arc::default(),
-            is_shedding: false,
-            left_out: 0,
-            is_ahead: false,
-        };
+        let watch = followed(closed);
         let (feed, source) = stream(2, true);
         let is_failed = Arc::clone(&shared.is_failed);
         let mut following = FollowThread { source, waits: true, watches: vec![watch], controls, shared };

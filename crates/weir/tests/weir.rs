@@ -53,6 +53,8 @@ mod meter_routes;
 mod missing;
 #[path = "weir/open_files.rs"]
 mod open_files;
+#[path = "weir/planted.rs"]
+mod planted;
 #[path = "weir/query.rs"]
 mod query;
 #[path = "weir/series.rs"]

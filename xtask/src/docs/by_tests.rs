@@ -67,8 +67,8 @@ const BY_TESTS: &[ByTests] = &[
     },
     ByTests {
         binary: &["--release", "-p", "weir", "--test", "weir"],
-        tests: &["the_reference_of_the_command_line_is_fresh", "guides::", "detection::"],
-        pages: &["docs/reference/cli.md", "docs/reference/detection.md"],
+        tests: &["the_reference_of_the_command_line_is_fresh", "guides::", "detection::", "planted::"],
+        pages: &["docs/reference/cli.md", "docs/reference/detection.md", "docs/reference/planted.md"],
         needs_engine: true,
     },
 ];

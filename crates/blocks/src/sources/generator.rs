@@ -4,9 +4,9 @@ use weir_chain::{
     Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source,
     TimeSpan, options,
 };
-use weir_generate::{Flows, TrafficModel};
+use weir_generate::{Flows, ModelError, TrafficModel};
 
-use super::traffic::{TrafficOptions, millis};
+use super::traffic::{TrafficOptions, millis, scenes};
 
 /// The kind `generator`.
 pub const KIND: ComponentKind<GeneratorOptions> = ComponentKind {
@@ -36,6 +36,11 @@ options! {
         elements: bool = false,
         /// Make `bytes` the number of the flow from 0, which shows which are missing or duplicated.
         numbered: bool = false,
+        /// Plant these attacks and failures, each as `NAME@TIME` with a time since `start`, such as
+        /// `"portscan-vertical@10m"`, or in ISO 8601. Their flows come on top of `records`. Names are
+        /// `portscan-horizontal`, `portscan-vertical`, `beaconing`, `ddos-amplification`, `ddos-syn`, `exfiltration`,
+        /// `brute-force`, `new-service`, `first-contact`, `spoofed`, `exporter-silent` and `sampling-changed`.
+        scenes: Vec<String> = Vec::new(),
     }
     includes {
         /// Who talks.
@@ -48,21 +53,31 @@ const BURST_ROWS: usize = Flows::BATCH_ROWS;
 
 #[expect(clippy::needless_pass_by_value, reason = "what every kind has")]
 fn configure(options: GeneratorOptions) -> Result<Opener, OptionError> {
+    let start_ms = options.traffic.start_ms()?;
     let model = TrafficModel {
         hosts: options.traffic.hosts,
         ipv6_permille: options.traffic.ipv6_permille()?,
-        start_ms: options.traffic.start_ms()?,
+        start_ms,
         flows_per_second: options.flows_per_second,
         active_timeout_ms: millis(options.active_timeout),
         idle_timeout_ms: millis(options.idle_timeout),
         elements: options.elements,
         numbered: options.numbered,
         received: true,
+        scenes: scenes(&options.scenes, start_ms)?,
         ..TrafficModel::new(options.traffic.seed)
     };
     let flows = model.flows(options.records.unwrap_or(u64::MAX));
-    let flows = flows.map_err(|error| OptionError::new("hosts", error.to_string()))?;
+    let flows = flows.map_err(|error| OptionError::new(key_of(&error), error.to_string()))?;
     Ok(Box::new(move |_: &ComponentContext| Ok(Built::Source(Box::new(Generator { flows, is_stopped: false })))))
+}
+
+/// The option that a model is wrong by.
+fn key_of(error: &ModelError) -> &'static str {
+    match error {
+        ModelError::Scenes { .. } | ModelError::SceneEarly { .. } | ModelError::SceneNumbered => "scenes",
+        _ => "hosts",
+    }
 }
 
 #[derive(Debug)]
@@ -147,5 +162,22 @@ mod tests {
     fn options_must_make_sense() {
         assert_eq!(refused("ipv6_share = 1.5"), "ipv6_share: 1.5 is not between 0 and 1");
         assert_eq!(refused("start = 'yesterday'"), "start: 'yesterday' is not a time");
+        for (options, expected) in [
+            ("scenes = 'beaconing'", "'beaconing' has no time"),
+            ("scenes = ['flood@1m']", "there is no scene 'flood'"),
+            ("scenes = ['spoofed@soon']", "'soon' is no time of a scene"),
+            ("scenes = ['spoofed@2025-12-31T23:59:59Z']", "scene 'spoofed' begins 1000 ms before the flows do"),
+            ("numbered = true\nscenes = ['spoofed@1m']", "flows whose bytes are their number have no scenes"),
+        ] {
+            assert_eq!(refused(options), format!("scenes: {expected}"));
+        }
+    }
+
+    #[test]
+    fn scenes_are_at_times_since_the_start_or_by_the_clock() {
+        let options = |time: &str| format!("records = 3000\nflows_per_second = 10\nscenes = ['brute-force@{time}']");
+        let outcome = compliance::source(&KIND, &options("1m"));
+        assert_eq!(outcome.rows.as_ref().map(arrow::array::RecordBatch::num_rows), Some(3_200));
+        assert_eq!(outcome.rows, compliance::source(&KIND, &options("2026-01-01T00:01:00Z")).rows);
     }
 }

@@ -3,7 +3,7 @@
 use arrow::compute::kernels::cast_utils::Parser;
 use arrow::datatypes::TimestampMillisecondType;
 use weir_chain::{OptionError, TimeSpan, options};
-use weir_generate::TrafficModel;
+use weir_generate::{Scene, SceneKind, TrafficModel};
 
 options! {
     /// Who talks, and since when.
@@ -37,6 +37,34 @@ impl TrafficOptions {
             error.with_hint("write 2026-01-01T00:00:00Z")
         })
     }
+}
+
+/// Reads scenes to plant, each as `NAME@TIME`: the time is since the start, such as `10m`, or in ISO 8601.
+///
+/// # Errors
+///
+/// When there is no scene of a name, or the time is none.
+pub fn scenes(texts: &[String], start_ms: i64) -> Result<Vec<Scene>, OptionError> {
+    texts.iter().map(|text| scene(text, start_ms)).collect()
+}
+
+fn scene(text: &str, start_ms: i64) -> Result<Scene, OptionError> {
+    let wrong = |message: String, hint: &str| OptionError::new("scenes", message).with_hint(hint);
+    let Some((name, time)) = text.split_once('@') else {
+        return Err(wrong(format!("'{text}' has no time"), "write NAME@TIME, such as portscan-vertical@10m"));
+    };
+    let kind = SceneKind::named(name).ok_or_else(|| {
+        let names = SceneKind::ALL.map(SceneKind::name).join(", ");
+        wrong(format!("there is no scene '{name}'"), &format!("there are {names}"))
+    })?;
+    let since_start = || time.parse::<TimeSpan>().ok().map(|span| start_ms.saturating_add(span.millis()));
+    let at_ms = since_start().or_else(|| TimestampMillisecondType::parse(time)).ok_or_else(|| {
+        wrong(
+            format!("'{time}' is no time of a scene"),
+            "write a time since the start, such as 10m, or 2026-01-01T00:10:00Z",
+        )
+    })?;
+    Ok(Scene { kind, at_ms })
 }
 
 /// A span of time as models have it.

@@ -313,7 +313,7 @@ fn files(folder: &FilePath) -> NamedFiles {
 fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody> {
     let text = files(folder).read(name)?;
     let counts = service.status.watches().into_iter().find(|(watch, _)| watch == name);
-    let counts = counts.map(|(_, counts)| counts.all().collect());
+    let counts = counts.map(|(_, counts)| counts.all().chain(counts.waiting.all()).collect());
     let file = WatchFile::parse(&text, name, folder);
     let reports = file.as_ref().map(|file| &file.options.reports).ok();
     Ok(WatchBody {

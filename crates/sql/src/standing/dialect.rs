@@ -152,6 +152,7 @@ fn rewrite(nodes: &mut Vec<Node>) -> Result<(), EngineError> {
     flink_windows(nodes);
     set_masklen(nodes);
     cidr_of_several(nodes);
+    in_empty_list(nodes);
     separate_with_items(nodes);
     let windows = cql_windows(nodes)?;
     limit_per_window(nodes);
@@ -235,32 +236,66 @@ fn set_masklen(nodes: &mut [Node]) {
     }
 }
 
-/// `cidr(a, 'p', 'q')`, which comes of a list as a parameter, is `(cidr(a, 'p') OR cidr(a, 'q'))`.
+/// `cidr(a, 'p', 'q')`, which comes of a list as a parameter, is `(cidr(a, 'p') OR cidr(a, 'q'))`. No address is in an
+/// empty list.
 fn cidr_of_several(nodes: &mut Vec<Node>) {
     let mut at = 0;
-    while at + 1 < nodes.len() {
-        let several = match (nodes.get(at), nodes.get(at + 1)) {
+    while at < nodes.len() {
+        let next = (at + 1..nodes.len()).find(|next| nodes.get(*next).is_some_and(|node| !node.is_space()));
+        let several = match (nodes.get(at), next.and_then(|next| nodes.get(next))) {
             (Some(name), Some(Node::Group(arguments))) if name.is_word("cidr") => prefixes(arguments),
             _ => None,
         };
-        if let Some(text) = several {
-            nodes.splice(at..=at + 1, [Node::Made(text)]);
+        if let (Some(text), Some(next)) = (several, next) {
+            nodes.splice(at..=next, [Node::Made(text)]);
         }
         at += 1;
     }
 }
 
-/// The test of an address against each of several prefixes, when there are several.
+/// The test of an address against each of several prefixes, when there are several or none.
 fn prefixes(arguments: &[Node]) -> Option<String> {
-    let text = text_of(arguments);
-    let (address, list) = text.split_once(',')?;
-    let prefixes: Vec<&str> = list.split(',').map(str::trim).collect();
-    let is_literal = |text: &&str| text.len() > 2 && text.starts_with('\'') && text.ends_with('\'');
-    if prefixes.len() < 2 || !prefixes.iter().all(is_literal) {
+    // commas in parentheses are of calls in the arguments
+    let mut parts = arguments.split(|node| node.is_token(&Token::Comma));
+    let address = text_of(parts.next()?);
+    let (mut prefixes, mut has_empty) = (Vec::new(), false);
+    for part in parts {
+        has_empty |= is_empty_list(part);
+        let text = text_of(part);
+        prefixes.extend(text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned));
+    }
+    let is_literal = |text: &String| text.len() > 2 && text.starts_with('\'') && text.ends_with('\'');
+    if prefixes.len() < 2 && !has_empty || !prefixes.iter().all(is_literal) {
         return None;
     }
     let tests: Vec<String> = prefixes.iter().map(|prefix| format!("cidr({address}, {prefix})")).collect();
-    Some(format!("({})", tests.join(" OR ")))
+    Some(if tests.is_empty() { "(false)".to_owned() } else { format!("({})", tests.join(" OR ")) })
+}
+
+/// Whether this is a parameter whose value is a list of nothing.
+fn is_empty_list(nodes: &[Node]) -> bool {
+    let mut solid = nodes.iter().filter(|node| !node.is_space());
+    matches!((solid.next(), solid.next()), (Some(Node::Made(text)), None) if text.is_empty())
+}
+
+/// `a IN ()`, which comes of an empty list as a parameter and is no SQL, is false, and `a NOT IN ()` is true.
+fn in_empty_list(nodes: &mut [Node]) {
+    let solid = solid(nodes);
+    for (place, at) in solid.iter().enumerate() {
+        let is_word = |before: usize, text: &str| {
+            let node = place.checked_sub(before).and_then(|place| nodes.get(*solid.get(place)?));
+            node.is_some_and(|node| node.is_word(text))
+        };
+        let is_empty = matches!(nodes.get(*at), Some(Node::Group(inner)) if is_empty_list(inner));
+        if !is_empty || !is_word(1, "in") {
+            continue;
+        }
+        // null is in no list for certain
+        let text = if is_word(2, "not") { "(NULL) IS NOT FALSE" } else { "(NULL) IS TRUE" };
+        if let Some(node) = nodes.get_mut(*at) {
+            *node = Node::Made(text.to_owned());
+        }
+    }
 }
 
 /// Statements of WITH that follow one another without a comma, as CQL allows.
@@ -428,5 +463,47 @@ fn window_times(nodes: &mut Vec<Node>, windows: &[Windowed]) {
     for (name, group) in calls.into_iter().rev() {
         // the insertion is behind every call of the list that is selected
         nodes.splice(name..=group, [Node::Made(end.clone())]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a condition becomes, with a list of two, of one and of none.
+    fn check(condition: &str, expected: &str) {
+        let list =
+            |items: &[&str]| Parameter::List(items.iter().map(|item| Parameter::Text((*item).to_owned())).collect());
+        let parameters = Parameters::from([
+            ("two".to_owned(), list(&["10.0.0.0/8", "fc00::/7"])),
+            ("one".to_owned(), list(&["10.0.0.0/8"])),
+            ("none".to_owned(), list(&[])),
+        ]);
+        let text = rewritten(condition, &parameters).unwrap_or_else(|error| panic!("{condition}: {error}"));
+        assert_eq!(text, expected, "{condition}");
+    }
+
+    #[test]
+    fn an_address_is_tested_against_each_prefix_of_a_list() {
+        check("cidr(a, :two)", "(cidr(a, '10.0.0.0/8') OR cidr(a, 'fc00::/7'))");
+        check("cidr(a, :one)", "cidr(a, '10.0.0.0/8')");
+        check("NOT cidr (a, :two)", "NOT (cidr(a, '10.0.0.0/8') OR cidr(a, 'fc00::/7'))");
+        check("cidr(coalesce(a, b), :two)", "(cidr(coalesce(a, b), '10.0.0.0/8') OR cidr(coalesce(a, b), 'fc00::/7'))");
+        check("cidr(least(a, greatest(b, c)), :one)", "cidr(least(a, greatest(b, c)), '10.0.0.0/8')");
+        check("cidr(a, :one, 'fe80::/10')", "(cidr(a, '10.0.0.0/8') OR cidr(a, 'fe80::/10'))");
+        check("cidr(a, coalesce(p, 'fe80::/10'))", "cidr(a, coalesce(p, 'fe80::/10'))");
+    }
+
+    #[test]
+    fn nothing_is_in_an_empty_list() {
+        check("cidr(a, :none)", "(false)");
+        check("NOT cidr(coalesce(a, b), :none)", "NOT (false)");
+        check("cidr(a, :none, 'fe80::/10')", "(cidr(a, 'fe80::/10'))");
+        check("a IN (:none)", "a IN (NULL) IS TRUE");
+        check("x OR a NOT IN ( :none )", "x OR a NOT IN (NULL) IS NOT FALSE");
+        check("a IN (:one)", "a IN ('10.0.0.0/8')");
+        // a mistake that is not of a parameter is left to the parser
+        check("a IN ()", "a IN ()");
+        check("cidr(a, )", "cidr(a, )");
     }
 }

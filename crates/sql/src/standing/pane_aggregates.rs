@@ -3,7 +3,8 @@
 //! A window that slides by a second and is a minute long is of sixty panes, and the next one is of fifty-nine of them. Where
 //! a statement groups the rows of such a window, and what it computes of each group can be combined, each pane is
 //! grouped once, and a window combines what its panes made. That goes for sums of whole numbers, counts, extremes and averages,
-//! and for distinct values, which the optimiser has turned into groups before. Everything else (medians, joins before
+//! and for distinct values, which the optimiser has turned into groups before. Distinct values of several columns, and sketches
+//! of all rows, are merged from the states of panes ([`merged_state`](super::merged_state)). Everything else (medians, joins before
 //! grouping, rows) reads the rows of all panes, as if there were no panes.
 //!
 //! The optimised plan is what is split: an aggregate directly over rows of a window becomes one over the rows that panes
@@ -20,11 +21,12 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count;
 use datafusion::functions_aggregate::min_max::{max, min};
 use datafusion::functions_aggregate::sum::sum;
-use datafusion::logical_expr::expr::{AggregateFunction, Cast};
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, Cast};
 use datafusion::logical_expr::{
-    Aggregate, Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, ident, lit,
+    Aggregate, AggregateUDF, Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, ident, lit,
 };
 
+use super::merged_state::state_and_merge;
 use super::slot::{Place, Slot};
 use super::sources::{of_provider, windows_of};
 use super::window_table::WindowTable;
@@ -250,14 +252,17 @@ fn combination(aggregate: &Aggregate, expression: &Expr, number: usize) -> Resul
         expression = &alias.expr;
     }
     let Expr::AggregateFunction(AggregateFunction { func, params }) = expression else { return Ok(None) };
-    let is_plain = !params.distinct && params.order_by.is_empty() && params.null_treatment.is_none();
-    let (true, [argument]) = (is_plain, params.args.as_slice()) else { return Ok(None) };
     let mut of_rows = params.args.iter().chain(params.filter.as_deref()).map(|part| resolved(&aggregate.input, part));
     if of_rows.any(|part| has_window_time(&part) || has_subquery(&part)) {
         return Ok(None);
     }
-    let kind = argument.get_type(aggregate.input.schema())?;
     let (part, other) = (format!("a{number}"), format!("b{number}"));
+    if is_merged(aggregate, func.name(), params) {
+        return merged(aggregate, func, params, &part).map(Some);
+    }
+    let is_plain = !params.distinct && params.order_by.is_empty() && params.null_treatment.is_none();
+    let (true, [argument]) = (is_plain, params.args.as_slice()) else { return Ok(None) };
+    let kind = argument.get_type(aggregate.input.schema())?;
     let one = |of_window: Expr, value: Expr| {
         Some(Combined {
             of_pane: vec![expression.clone().alias(&part)],
@@ -271,11 +276,8 @@ fn combination(aggregate: &Aggregate, expression: &Expr, number: usize) -> Resul
         "min" => one(min(ident(&part)), ident(&part)),
         "max" => one(max(ident(&part)), ident(&part)),
         "avg" if kind == DataType::Float64 && is_whole(aggregate, argument) => {
-            let filtered = |function: Expr| match &params.filter {
-                Some(filter) => function.filter(filter.as_ref().clone()).build(),
-                None => Ok(function),
-            };
-            let (summed, counted) = (filtered(sum(argument.clone()))?, filtered(count(argument.clone()))?);
+            let (summed, counted) =
+                (filtered(sum(argument.clone()), params)?, filtered(count(argument.clone()), params)?);
             Some(Combined {
                 of_pane: vec![summed.alias(&part), counted.alias(&other)],
                 of_window: vec![sum(ident(&part)).alias(&part), sum(ident(&other)).alias(&other)],
@@ -283,6 +285,46 @@ fn combination(aggregate: &Aggregate, expression: &Expr, number: usize) -> Resul
             })
         }
         _ => None,
+    })
+}
+
+/// A function with the filter of another.
+fn filtered(function: Expr, params: &AggregateFunctionParams) -> Result<Expr> {
+    match &params.filter {
+        Some(filter) => function.filter(filter.as_ref().clone()).build(),
+        None => Ok(function),
+    }
+}
+
+/// Whether windows merge what panes know of a function: distinct values where the optimiser has made no groups of them, and
+/// sketches that are not by group, whose states would be larger than the rows.
+fn is_merged(aggregate: &Aggregate, function: &str, params: &AggregateFunctionParams) -> bool {
+    let is_literal = |argument: &Expr| matches!(argument, Expr::Literal(..));
+    let is_sketch = !params.distinct && aggregate.group_expr.is_empty();
+    let [argument, others @ ..] = params.args.as_slice() else { return false };
+    params.null_treatment.is_none()
+        && match function {
+            "count" => params.distinct && params.order_by.is_empty() && others.is_empty(),
+            "approx_distinct" | "approx_median" => is_sketch && params.order_by.is_empty() && others.is_empty(),
+            "approx_percentile_cont" => {
+                let is_upward = params.order_by.iter().all(|order| order.asc);
+                is_sketch && is_upward && !is_literal(argument) && others.iter().all(is_literal)
+            }
+            _ => false,
+        }
+}
+
+fn merged(
+    aggregate: &Aggregate,
+    function: &Arc<AggregateUDF>,
+    params: &AggregateFunctionParams,
+    part: &str,
+) -> Result<Combined> {
+    let (of_state, merge) = state_and_merge(function, params.distinct, &params.args, aggregate.input.schema())?;
+    Ok(Combined {
+        of_pane: vec![filtered(of_state.call(params.args.clone()), params)?.alias(part)],
+        of_window: vec![merge.call(vec![ident(part)]).alias(part)],
+        value: ident(part),
     })
 }
 

@@ -89,3 +89,25 @@ fn rows_are_kept_when_any_place_of_the_statement_reads_them() {
         assert_eq!(answer, all_answer, "{text}");
     }
 }
+
+/// Three flows from 10.0.0.1: nothing is in a list of nothing, and an address may come of a call.
+#[test]
+fn lists_may_be_empty_and_addresses_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &(0..3).map(|number| of_protocol(number, 6)).collect::<Vec<_>>());
+    for (condition, list, expected) in [
+        ("cidr(coalesce(src_addr, dst_addr), :list)", "['10.0.0.0/8', 'fc00::/7']", "3"),
+        ("NOT cidr(coalesce(src_addr, dst_addr), :list)", "['10.0.0.0/8', 'fc00::/7']", "0"),
+        ("cidr(src_addr, :list)", "[]", "0"),
+        ("NOT cidr(src_addr, :list)", "[]", "3"),
+        ("src_port IN (:list)", "[]", "0"),
+        ("src_port NOT IN (:list)", "[]", "3"),
+    ] {
+        let query = format!("SELECT count(*) AS n FROM TUMBLE(flows, received, INTERVAL '1' SECOND) WHERE {condition}");
+        let file = watch("w", &query, &format!("repeat_after = '0s'\n[parameters]\nlist = {list}"));
+        let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch");
+        let mut answers = Vec::new();
+        backtest.run(None, None, |_, answer| answers.push(lines(answer))).expect("windows");
+        assert_eq!(answers, [[expected]], "{condition} {list}");
+    }
+}

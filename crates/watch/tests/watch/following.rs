@@ -294,3 +294,49 @@ fn actions_get_every_report_in_order() {
     assert!(sent.iter().zip(&ids).all(|(sent, id)| sent.starts_with(id.as_str())), "{sent:?} {ids:?}");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), journal);
 }
+
+/// What ends while a watch is paused is never asked, also when another process goes on; then windows are whole.
+#[test]
+fn windows_of_a_pause_are_skipped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, 1);
+    let options = RunnerOptions::new(folder.path());
+    let mut runner = Runner::start(&options, &StopSignal::new()).expect("a runner");
+    runner.add(counting("one")).expect("a watch");
+    runner.wait_joined();
+    let deadline = Instant::now() + Duration::from_mins(2);
+    while reports(&runner, Duration::from_millis(50)).is_empty() && Instant::now() < deadline {
+        append(&mut writer, 2);
+    }
+    assert!(runner.remove("one"));
+    let paused_ms = now_ms();
+    runner.pause(counting("one")).expect("paused");
+    assert!(runner.add(counting("one")).is_err(), "two of a name");
+    while runner.counts()[0].1.windows_skipped < 2 && Instant::now() < deadline {
+        append(&mut writer, 3);
+        std::thread::sleep(Duration::from_millis(40));
+    }
+    runner.end(|_| ()).expect("no error");
+    append(&mut writer, 4);
+    let mut runner = Runner::start(&options, &StopSignal::new()).expect("a runner");
+    let resumed_ms = now_ms();
+    runner.add(counting("one")).expect("a watch");
+    runner.wait_joined();
+    let joined_ms = now_ms();
+    let has_gone_on = || journal(folder.path()).keys().any(|(end_ms, _)| *end_ms > joined_ms + 1_000);
+    while !has_gone_on() && Instant::now() < deadline {
+        append(&mut writer, 5);
+        std::thread::sleep(Duration::from_millis(40));
+    }
+    assert!(runner.counts()[0].1.windows_skipped >= 2, "{:?}", runner.counts());
+    runner.end(|_| ()).expect("no error");
+    let found = journal(folder.path());
+    assert!(!found.keys().any(|(end_ms, _)| (paused_ms..=resumed_ms).contains(end_ms)), "{found:?}");
+    let expected = oracle(folder.path());
+    let after: Vec<_> = found.iter().filter(|((end_ms, _), _)| *end_ms > joined_ms).collect();
+    assert!(!after.is_empty(), "{found:?}");
+    for (key, counts) in after {
+        assert_eq!(expected.get(key), Some(counts), "{key:?}");
+    }
+}

@@ -141,6 +141,27 @@ const SLIDING: &[(&str, &str, bool)] = &[
         true,
     ),
     (
+        "SELECT dst_port, count(DISTINCT src_addr) AS hosts, count(DISTINCT bytes) FILTER (WHERE protocol = 6) AS b, sum(packets) AS s FROM {w} GROUP BY 1",
+        "SELECT dst_port, count(DISTINCT src_addr), count(DISTINCT bytes) FILTER (WHERE protocol = 6), sum(packets) FROM flows WHERE {rows} GROUP BY 1",
+        true,
+    ),
+    (
+        "SELECT count(DISTINCT src_addr) AS a, count(DISTINCT dst_addr) AS b, count(DISTINCT in_if) AS i FROM {w}",
+        "SELECT count(DISTINCT src_addr), count(DISTINCT dst_addr), count(DISTINCT in_if) FROM flows WHERE {rows}",
+        true,
+    ),
+    (
+        "SELECT approx_distinct(bytes) AS a, approx_distinct(dst_port) AS p, max(bytes) AS m FROM {w}",
+        "SELECT approx_distinct(bytes), approx_distinct(dst_port), max(bytes) FROM flows WHERE {rows}",
+        true,
+    ),
+    // as many sketches as groups would be larger than the rows
+    (
+        "SELECT src_addr, approx_distinct(bytes) AS a FROM {w} GROUP BY 1",
+        "SELECT src_addr, approx_distinct(bytes) FROM flows WHERE {rows} GROUP BY 1",
+        false,
+    ),
+    (
         "SELECT src_addr, median(bytes) AS m FROM {w} GROUP BY 1",
         "SELECT src_addr, median(bytes) FROM flows WHERE {rows} GROUP BY 1",
         false,

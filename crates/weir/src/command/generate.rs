@@ -7,15 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, SealingOptions};
 use weir_blocks::sources::router_generator::{self, RouterGeneratorOptions};
-use weir_blocks::sources::traffic::TrafficOptions;
+use weir_blocks::sources::traffic::{self, TrafficOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::{ByteSize, Chain, TimeSpan};
 use weir_export::{ExporterConfig, Interface, Sampling, SamplingAnnouncement, Version};
-use weir_generate::{RouterPair, SendPlan, Sent, Stream, TrafficModel, send, write_pcap};
+use weir_generate::{
+    PlantedScene, RouterPair, Scene, SceneKind, SendPlan, Sent, Stream, TrafficModel, send, write_pcap,
+};
 
 use crate::running::Foreground;
 
@@ -30,6 +34,9 @@ Examples:
     weir generate --to 127.0.0.1:2055 --protocol netflow-v9 --records 1000000 --rate 20000
   A capture file of export datagrams:
     weir generate --write flows.pcap --protocol netflow-v5 --records 1000
+  Three hours with a port scan after ten minutes and an hour of beaconing, and where they are:
+    weir generate --write attacked.pcap --records 54000 --density 5 --hosts 1024 \\
+        --scene portscan-vertical@10m,beaconing@1h --truth truth.ndjson
   Two routers that see the same traffic, with the ground truth:
     weir generate --routers simulated --conversations 100000";
 
@@ -82,6 +89,15 @@ pub(crate) struct Args {
     /// Send from this address, such as any of 127.0.0.0/8
     #[arg(long, value_name = "ADDR")]
     source: Option<IpAddr>,
+    /// Plant attacks and failures into the flows, on top of --records: names with a time since --start, such as
+    /// portscan-vertical@10m, or in ISO 8601. Names: portscan-horizontal, portscan-vertical, beaconing,
+    /// ddos-amplification, ddos-syn, exfiltration, brute-force, new-service, first-contact, spoofed, exporter-silent,
+    /// sampling-changed
+    #[arg(long, value_name = "NAME@TIME", value_delimiter = ',', conflicts_with_all = ["routers", "numbered"])]
+    scene: Vec<String>,
+    /// Write what was planted where into this file, as objects of JSON, one a line
+    #[arg(long, value_name = "FILE", requires = "scene")]
+    truth: Option<PathBuf>,
     /// Observation Domain
     #[arg(long, value_name = "N", default_value_t = 0)]
     domain: u32,
@@ -130,6 +146,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         flows_per_second: args.density,
         elements: args.options && args.protocol == ProtocolArg::Ipfix,
         numbered: args.numbered,
+        scenes: scenes(args)?,
         ..TrafficModel::new(args.seed)
     };
     let mut flows = model.flows(args.records)?;
@@ -149,7 +166,58 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         (None, None) => bail!("either --to or --write is needed"),
     };
+    print_planted(args, &flows.planted())?;
     Ok(print_sent(&sent))
+}
+
+/// The scenes to plant, as far as the way that flows take can show them.
+fn scenes(args: &Args) -> anyhow::Result<Vec<Scene>> {
+    let scenes = traffic::scenes(&args.scene, args.start).map_err(|error| {
+        let hint = error.hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        anyhow!("--scene: {}{hint}", error.message)
+    })?;
+    let has = |kind| scenes.iter().any(|scene| scene.kind == kind);
+    if args.to.is_some() && has(SceneKind::ExporterSilent) {
+        bail!("exporter-silent is silence in simulated time, which a collector does not see\nhint: use --write");
+    }
+    if args.protocol == ProtocolArg::NetflowV5 && has(SceneKind::SamplingChanged) {
+        bail!(
+            "flows of NetFlow v5 have no sampling interval of their own\nhint: use --protocol netflow-v9 or --protocol ipfix"
+        );
+    }
+    Ok(scenes)
+}
+
+/// Writes what was planted, and warns of what did not go out whole.
+fn print_planted(args: &Args, planted: &[PlantedScene]) -> anyhow::Result<()> {
+    for scene in planted.iter().filter(|scene| !scene.is_over) {
+        eprintln!(
+            "warning: the flows end before the scene {} does: {} of its {} flows were sent\nhint: raise --records",
+            scene.scene.kind.name(),
+            scene.flows_out,
+            scene.flows
+        );
+    }
+    let Some(path) = &args.truth else { return Ok(()) };
+    let lines = planted.iter().map(truth_line).collect::<Result<String, _>>()?;
+    fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What was planted, as a line of JSON.
+fn truth_line(planted: &PlantedScene) -> Result<String, jiff::Error> {
+    let time = |ms: i64| Timestamp::from_millisecond(ms).map(|time| format!("{time:.3}"));
+    let key: Map<String, Value> =
+        planted.key.iter().map(|(column, value)| ((*column).to_owned(), json!(value))).collect();
+    let line = json!({
+        "scene": planted.scene.kind.name(),
+        "watch": planted.scene.kind.watch(),
+        "from": time(planted.scene.at_ms)?,
+        "until": time(planted.scene.end_ms())?,
+        "key": key,
+        "flows": planted.flows,
+        "flows_sent": planted.flows_out,
+    });
+    Ok(format!("{line}\n"))
 }
 
 /// Two generators, each into an archive of its own, as a chain.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use weir_testkit::pages;
-use weir_watch::{Backtest, RunnerOptions, WatchError, WatchFile};
+use weir_watch::{Backtest, Report, RunnerOptions, WatchError, WatchFile};
 
 use crate::process::run;
 
@@ -165,7 +165,7 @@ fn capture(corpus: &Path, file: &str) -> PathBuf {
     if short.is_file() { short } else { corpus.join(file) }
 }
 
-fn watch_names() -> Vec<String> {
+pub(crate) fn watch_names() -> Vec<String> {
     let files = std::fs::read_dir(pages::path("watches")).expect("watches").map(|entry| entry.expect("a file").path());
     let mut names: Vec<_> = files
         .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
@@ -177,11 +177,18 @@ fn watch_names() -> Vec<String> {
 
 /// The keys that a watch reports of an archive.
 fn reported(archive: &Path, name: &str) -> BTreeSet<String> {
+    reports(archive, name, None)
+        .into_iter()
+        .map(|report| if report.key.is_empty() { "(window)".to_owned() } else { report.key })
+        .collect()
+}
+
+/// What a watch reports of an archive, of windows that end at `until_ms` or before.
+pub(crate) fn reports(archive: &Path, name: &str, until_ms: Option<i64>) -> Vec<Report> {
     let file = WatchFile::read(&pages::path(&format!("watches/{name}.toml"))).expect("a watch");
     let mut backtest = Backtest::new(file, &RunnerOptions::new(archive)).unwrap_or_else(|error| failed(name, &error));
-    let outcome = backtest.run(None, None, |_, _| ()).unwrap_or_else(|error| failed(name, &error));
-    let reports = outcome.firings.into_iter().flat_map(|firing| firing.reports);
-    reports.map(|report| if report.key.is_empty() { "(window)".to_owned() } else { report.key }).collect()
+    let outcome = backtest.run(None, until_ms, |_, _| ()).unwrap_or_else(|error| failed(name, &error));
+    outcome.firings.into_iter().flat_map(|firing| firing.reports).collect()
 }
 
 fn failed(name: &str, error: &WatchError) -> ! {

@@ -31,7 +31,8 @@ Examples:
 ///
 /// Each report is one line on standard output and is kept in the journal. A watch goes on where it was when it ran last:
 /// windows that closed meanwhile are asked first. Files that are added, changed or removed are noticed within 2 s, and so
-/// is a pause, which is a line 'paused = true'. Ends in order at SIGINT or SIGTERM.
+/// is a pause, which is a line 'paused = true': windows that end meanwhile are skipped, and it goes on with the next one.
+/// Ends in order at SIGINT or SIGTERM.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct RunArgs {
@@ -152,7 +153,7 @@ fn summary(name: &str, counts: &WatchCounts) -> String {
         panes.rows
     );
     let named = ["windows_closed", "windows_answered", "reports", "reports_suppressed"];
-    let rest = counts.all().filter(|(counter, _)| !named.contains(counter));
+    let rest = counts.all().chain(counts.waiting.all()).filter(|(counter, _)| !named.contains(counter));
     rest.filter(|(_, count)| *count > 0).fold(text, |text, (counter, count)| format!("{text}, {counter} {count}"))
 }
 
@@ -259,7 +260,9 @@ impl LoadedFiles {
         weir_watch::plan(file.clone())?;
         let was_there = runner.remove(&file.name);
         let name = file.name.clone();
-        if !is_paused {
+        if is_paused {
+            runner.pause(file)?;
+        } else {
             runner.add(file)?;
         }
         if !self.is_first {

@@ -1,0 +1,233 @@
+//! Aggregates whose panes keep the state of the function, and whose windows merge these states.
+//!
+//! A sum of sums is a sum, but a count of distinct values is not one of counts. What the engine hands from one thread that
+//! aggregates to the next does combine: the distinct values, or the registers of a sketch. Here a pane gives that state
+//! as a structure ([`StateOf`]), and a window merges the structures of its panes ([`MergeOf`]), both by the engine's own
+//! code. What speaks against it is the size of a state: that of distinct values is not larger than the rows, that of a
+//! sketch is some kilobytes for each group. So sketches by group are not for this.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StructArray};
+use arrow::compute::{filter, is_not_null};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use datafusion::common::{ExprSchema, Result, ScalarValue};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Signature, Volatility,
+};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column as PhysicalColumn, Literal};
+
+/// The two functions that take the place of one with these arguments: of the state of its rows, and of merged states.
+pub(super) fn state_and_merge(
+    function: &Arc<AggregateUDF>,
+    is_distinct: bool,
+    arguments: &[Expr],
+    schema: &dyn ExprSchema,
+) -> Result<(AggregateUDF, AggregateUDF)> {
+    let fields = arguments.iter().map(|argument| Ok(argument.to_field(schema)?.1));
+    let fields = fields.collect::<Result<Vec<FieldRef>>>()?;
+    let return_field = function.return_field(&fields)?;
+    let state = function.state_fields(StateFieldsArgs {
+        name: "state",
+        input_fields: &fields,
+        return_field: Arc::clone(&return_field),
+        ordering_fields: &[],
+        is_distinct,
+    })?;
+    let nullable = state.iter().map(|field| Arc::new(Field::clone(field).with_nullable(true)));
+    let kind = DataType::Struct(nullable.collect());
+    let literals = arguments.iter().map(|argument| match argument {
+        Expr::Literal(value, _) => Some(value.clone()),
+        _ => None,
+    });
+    let described = Described {
+        function: Arc::clone(function),
+        is_distinct,
+        literals: literals.collect(),
+        fields,
+        return_field,
+        kind,
+    };
+    let of_state = StateOf { signature: Signature::any(arguments.len(), Volatility::Immutable), of: described.clone() };
+    let merge = MergeOf { signature: Signature::any(1, Volatility::Immutable), of: described };
+    Ok((AggregateUDF::from(of_state), AggregateUDF::from(merge)))
+}
+
+/// A function with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Described {
+    function: Arc<AggregateUDF>,
+    is_distinct: bool,
+    /// The arguments that are literals.
+    literals: Vec<Option<ScalarValue>>,
+    /// Of the arguments.
+    fields: Vec<FieldRef>,
+    return_field: FieldRef,
+    /// What a state is.
+    kind: DataType,
+}
+
+impl Described {
+    fn state_fields(&self, name: &str) -> Result<Vec<FieldRef>> {
+        self.function.state_fields(StateFieldsArgs {
+            name,
+            input_fields: &self.fields,
+            return_field: Arc::clone(&self.return_field),
+            ordering_fields: &[],
+            is_distinct: self.is_distinct,
+        })
+    }
+}
+
+/// The state of a function after its rows.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct StateOf {
+    signature: Signature,
+    of: Described,
+}
+
+impl AggregateUDFImpl for StateOf {
+    fn name(&self) -> &'static str {
+        "state_of"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.of.kind.clone())
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let inner = self.of.function.accumulator(AccumulatorArgs {
+            return_field: Arc::clone(&self.of.return_field),
+            is_distinct: self.of.is_distinct,
+            ..arguments
+        })?;
+        let fields = if let DataType::Struct(fields) = &self.of.kind { fields.clone() } else { Fields::empty() };
+        Ok(Box::new(StateAccumulator { inner, fields }))
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        self.of.state_fields(arguments.name)
+    }
+}
+
+#[derive(Debug)]
+struct StateAccumulator {
+    inner: Box<dyn Accumulator>,
+    fields: Fields,
+}
+
+impl Accumulator for StateAccumulator {
+    fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        self.inner.update_batch(arrays)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.inner.merge_batch(states)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let state = self.inner.state()?;
+        let arrays = state.iter().map(ScalarValue::to_array).collect::<Result<Vec<_>>>()?;
+        Ok(ScalarValue::Struct(Arc::new(StructArray::try_new(self.fields.clone(), arrays, None)?)))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.inner.size()
+    }
+}
+
+/// What a function is for the rows of several states.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct MergeOf {
+    signature: Signature,
+    of: Described,
+}
+
+impl AggregateUDFImpl for MergeOf {
+    fn name(&self) -> &'static str {
+        "merge_of"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.of.return_field.data_type().clone())
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.of.return_field.is_nullable()
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        // the arguments of the function, of which a state has been made: it looks at their types and literals
+        let schema = Schema::new(self.of.fields.clone());
+        let expression = |(position, literal): (usize, &Option<ScalarValue>)| -> Arc<dyn PhysicalExpr> {
+            match literal {
+                Some(value) => Arc::new(Literal::new(value.clone())),
+                None => Arc::new(PhysicalColumn::new(schema.field(position).name(), position)),
+            }
+        };
+        let expressions: Vec<_> = self.of.literals.iter().enumerate().map(expression).collect();
+        let inner = self.of.function.accumulator(AccumulatorArgs {
+            return_field: Arc::clone(&self.of.return_field),
+            schema: &schema,
+            ignore_nulls: false,
+            order_bys: &[],
+            is_reversed: false,
+            name: arguments.name,
+            is_distinct: self.of.is_distinct,
+            exprs: &expressions,
+            expr_fields: &self.of.fields,
+        })?;
+        Ok(Box::new(MergeAccumulator { inner }))
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        self.of.state_fields(arguments.name)
+    }
+
+    fn default_value(&self, kind: &DataType) -> Result<ScalarValue> {
+        self.of.function.default_value(kind)
+    }
+}
+
+#[derive(Debug)]
+struct MergeAccumulator {
+    inner: Box<dyn Accumulator>,
+}
+
+impl Accumulator for MergeAccumulator {
+    fn update_batch(&mut self, arrays: &[ArrayRef]) -> Result<()> {
+        let Some(states) = arrays.first() else { return Ok(()) };
+        let states = if states.null_count() > 0 { filter(states, &is_not_null(states)?)? } else { Arc::clone(states) };
+        if states.is_empty() { Ok(()) } else { self.inner.merge_batch(states.as_struct().columns()) }
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.inner.merge_batch(states)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.inner.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.inner.size()
+    }
+}

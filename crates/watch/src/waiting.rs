@@ -1,0 +1,80 @@
+//! Closed windows that wait for their answer, and what they keep in memory meanwhile.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{Array, RecordBatch};
+
+use crate::panes::ClosedWindow;
+
+/// Closed windows that wait for their answer at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WaitingCounts {
+    /// How many there are.
+    pub windows: u64,
+    /// Their rows, as many as there were when they closed. Those that several windows share count for each.
+    pub rows: u64,
+    /// Octets of these rows.
+    pub octets: u64,
+}
+
+impl WaitingCounts {
+    /// All of them with their names.
+    pub fn all(&self) -> [(&'static str, u64); 3] {
+        let Self { windows, rows, octets } = *self;
+        [("windows_waiting", windows), ("rows_waiting", rows), ("octets_waiting", octets)]
+    }
+}
+
+/// A window on its way from the thread that follows to the one that asks.
+#[derive(Debug)]
+pub(crate) struct WaitingWindow {
+    pub(crate) window: ClosedWindow,
+    rows: u64,
+    octets: u64,
+}
+
+impl WaitingWindow {
+    pub(crate) fn of(window: ClosedWindow) -> Self {
+        // all windows of a statement end together: the longest has the rows of the others
+        let longest = window.rows.iter().max_by_key(|rows| rows.window.end_ms.saturating_sub(rows.window.start_ms));
+        let batches = longest.map(weir_sql::standing::WindowRows::batches).unwrap_or_default();
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let octets = batches.iter().map(octets).sum();
+        Self { window, rows, octets }
+    }
+}
+
+/// Octets of the rows of a batch, which may be some of those that it shares with others.
+fn octets(batch: &RecordBatch) -> u64 {
+    let of_column = |column: &dyn Array| column.to_data().get_slice_memory_size().unwrap_or(0) as u64;
+    batch.columns().iter().map(|column| of_column(column.as_ref())).sum()
+}
+
+/// Counts windows that wait; the two threads share it.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingCounters {
+    windows: AtomicU64,
+    rows: AtomicU64,
+    octets: AtomicU64,
+}
+
+impl WaitingCounters {
+    /// One more waits, or is about to: it must be counted before the other thread can take it.
+    pub(crate) fn add(&self, waiting: &WaitingWindow) {
+        self.windows.fetch_add(1, Ordering::Relaxed);
+        self.rows.fetch_add(waiting.rows, Ordering::Relaxed);
+        self.octets.fetch_add(waiting.octets, Ordering::Relaxed);
+    }
+
+    /// One that was added waits no more.
+    pub(crate) fn remove(&self, waiting: &WaitingWindow) {
+        self.windows.fetch_sub(1, Ordering::Relaxed);
+        self.rows.fetch_sub(waiting.rows, Ordering::Relaxed);
+        self.octets.fetch_sub(waiting.octets, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> WaitingCounts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        WaitingCounts { windows: of(&self.windows), rows: of(&self.rows), octets: of(&self.octets) }
+    }
+}
