@@ -58,7 +58,7 @@ export interface TableAnswer {
   is_truncated?: boolean;
 }
 
-export type Role = "viewer" | "analyst" | "admin";
+export type Role = "ingest" | "viewer" | "analyst" | "admin";
 
 export interface User {
   name: string;

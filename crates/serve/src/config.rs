@@ -49,6 +49,20 @@ options! {
 }
 
 options! {
+    /// How flows that programs push are taken.
+    pub struct IngestOptions {
+        /// Let flows of so many octets wait for the archive; when there is no room requests are answered with 503.
+        queue: ByteSize = ByteSize::from_mib(64) => 1 << 20..=1 << 40,
+        /// Refuse bodies that are larger.
+        body_max: ByteSize = ByteSize::from_mib(16) => 1 << 10..=1 << 30,
+        /// Refuse a body that takes longer to come.
+        body_timeout: TimeSpan = TimeSpan::from_secs(60),
+        /// Read so many bodies at a time; more are answered with 503.
+        at_once: usize = 4 => 1..=256,
+    }
+}
+
+options! {
     /// How much questions may use.
     pub struct QuestionOptions {
         /// Use at most this much memory for questions, indexes and what they sort and group; write the rest to temporary files

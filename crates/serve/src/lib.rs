@@ -32,6 +32,7 @@ mod cache;
 mod completeness;
 mod exposure;
 mod http_counts;
+mod ingesting;
 mod live;
 mod metrics;
 mod moment;
@@ -49,8 +50,9 @@ mod wires;
 
 pub use api::openapi;
 pub use audit::AuditOptions;
-pub use config::{ConfigFile, HttpOptions, QuestionOptions};
+pub use config::{ConfigFile, HttpOptions, IngestOptions, QuestionOptions};
 pub use exposure::Unprotected;
+pub use ingesting::Ingest;
 pub use problem::Problem;
 pub use reload::{Reloaded, Reloader};
 pub use server::{ServeError, Server};

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use weir_chain::{Notices, Progress, Running};
-use weir_collect::inherited;
+use weir_collect::{inherited, intake};
 use weir_serve::server::RunningServer;
 use weir_serve::{ServeError, Server, Status, hash_password, scram_verifier};
 use weir_watch::RunnerOptions;
@@ -174,6 +174,9 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
     let demo = settings.demo_rate.map(Demo::new);
     let reloads = Arc::clone(&settings.collector);
     let chains = Chains::read(&settings.chains)?;
+    if let Some(ingest) = &settings.service.ingest {
+        intake::offer(Arc::clone(&ingest.intake));
+    }
     let (service, watching) = Service::bind(settings, true)?;
     let (status, service) = (Arc::clone(&service.status), Mutex::new(service));
     let target = demo.as_ref().map(Demo::target);
