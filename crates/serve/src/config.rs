@@ -86,7 +86,7 @@ options! {
         /// Use at most this many threads for a question; without it one per core.
         threads: Option<usize>,
         /// Override the sampling intervals that exporters report by those of a CSV file, as --sampling-corrections of weir query.
-        /// SIGHUP and POST /api/v1/reload have it read again.
+        /// Watches use it too, as it was at the start; for questions SIGHUP and POST /api/v1/reload have it read again.
         sampling_corrections: Option<PathBuf>,
     }
 }
@@ -97,8 +97,8 @@ impl QuestionOptions {
         (self.at_once / 2).max(1)
     }
 
-    /// The sampling intervals that override what exporters report.
-    pub(crate) fn corrections(&self) -> Result<Corrections, CorrectionsFileError> {
+    /// The sampling intervals that override what exporters report, as the file has them now; none without a file.
+    pub fn corrections(&self) -> Result<Corrections, CorrectionsFileError> {
         let read = self.sampling_corrections.as_deref().map(Corrections::read);
         Ok(read.transpose()?.unwrap_or_default())
     }

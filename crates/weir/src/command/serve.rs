@@ -253,9 +253,11 @@ impl Service {
     /// Listens, so that an address that cannot be had is an error before anything is written.
     fn bind(settings: Settings, is_collecting: bool) -> anyhow::Result<(Self, Option<WatchThread>)> {
         let status = Arc::new(Status::new(is_collecting));
+        let mut options = RunnerOptions::new(&settings.service.archive);
+        options.standing.corrections = settings.service.questions.corrections().map_err(ServeError::Corrections)?;
         let watching = settings.service.watches.clone().map(|folder| {
             WatchThread::new(WatchSession {
-                options: RunnerOptions::new(&settings.service.archive),
+                options,
                 files: vec![folder],
                 json: false,
                 ends_with_reader: false,
