@@ -40,6 +40,7 @@ mod limits;
 mod literals;
 mod operators;
 mod other_names;
+mod reported_names;
 mod reports_table;
 mod scaling;
 mod scan;
