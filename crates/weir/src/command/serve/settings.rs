@@ -17,7 +17,7 @@ use weir_blocks::sources::meter::MeterSourceOptions;
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::options::OptionSpec;
-use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, options};
+use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, TimeSpan, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
 use weir_serve::{
     AuditOptions, ConfigFile, FlightOptions, HttpOptions, Ingest, IngestOptions, PostgresOptions, QuestionOptions,
@@ -51,6 +51,8 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("users", "Who may ask"),
 ];
 
+/// How often interfaces that have gone away are tried again, unless a section says otherwise.
+const INTERFACE_RETRY: TimeSpan = TimeSpan::from_secs(5);
 /// Sections that are read again while the service runs.
 const READ_AGAIN: &[&str] = &["access", "roles", "users"];
 /// The section whose files are read again, and whose names of files are those of questions then; what is kept with flows goes on to be
@@ -91,7 +93,8 @@ options! {
 options! {
     /// A section `meter`, which has the options of the source `meter`.
     struct MeterSection {
-        /// Capture on these interfaces; it takes CAP_NET_RAW. One that goes away ends the service.
+        /// Capture on these interfaces; it takes CAP_NET_RAW. When all of them have gone away they are tried again, as
+        /// interface_retry says: those that are not to wait for others have a section of their own.
         interfaces: Vec<String>,
         /// Address of the exporter that flows have.
         exporter: IpAddr = IpAddr::from([127, 0, 0, 1]),
@@ -114,6 +117,7 @@ options! {
 impl From<MeterSection> for MeterSourceOptions {
     fn from(section: MeterSection) -> Self {
         let MeterSection { interfaces, exporter, filter, packets, flows, measured, routing } = section;
+        let packets = PacketOptions { interface_retry: packets.interface_retry.or(Some(INTERFACE_RETRY)), ..packets };
         Self { interfaces, exporter, filter, packets, flows, measured, routing, ..Self::default() }
     }
 }
