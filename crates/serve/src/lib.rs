@@ -45,6 +45,7 @@ mod sampling;
 mod service;
 mod status;
 mod tls;
+mod why_empty;
 mod wire_counts;
 mod wires;
 
