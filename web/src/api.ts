@@ -44,6 +44,13 @@ export interface Totals {
   bytes: Count;
 }
 
+/** Why an answer has no rows; the times say how far the archive reaches, where that says more. */
+export interface WhyEmpty {
+  text: string;
+  first_ms: number | null;
+  last_ms: number | null;
+}
+
 /** What `/flows`, `/rank`, `/group` and `/sql` answer. */
 export interface TableAnswer {
   columns: AnswerColumn[];
@@ -56,9 +63,10 @@ export interface TableAnswer {
   took_ms: number;
   is_cached?: boolean;
   is_truncated?: boolean;
+  why_empty?: WhyEmpty | null;
 }
 
-export type Role = "viewer" | "analyst" | "admin";
+export type Role = "ingest" | "viewer" | "analyst" | "admin";
 
 export interface User {
   name: string;
@@ -91,6 +99,7 @@ export interface TimelineAnswer {
   unit: string;
   sampling?: Sampling | null;
   completeness?: Completeness | null;
+  why_empty?: WhyEmpty | null;
   took_ms: number;
 }
 

@@ -1,5 +1,5 @@
 // A long list of flows, of which only the blocks are loaded that somebody looks at.
-import type { AnswerColumn, Cell, Completeness, Sampling, TableAnswer } from "./api.ts";
+import type { AnswerColumn, Cell, Completeness, Sampling, TableAnswer, WhyEmpty } from "./api.ts";
 import { asProblem, isAbort, type Problem, request, type RequestParameters } from "./client.ts";
 import { toNumber } from "./units.ts";
 
@@ -21,6 +21,8 @@ export class FlowList {
   tookMs: number | null = $state(null);
   isCached = $state(false);
   completeness: Completeness | null = $state.raw(null);
+  /** Why the list is empty, when it is. */
+  whyEmpty: WhyEmpty | null = $state.raw(null);
   /** Of all flows that match; null until they are counted. */
   sampling: Sampling | null = $state.raw(null);
   /** Grows when a block came, so that what shows rows looks again. */
@@ -47,6 +49,7 @@ export class FlowList {
       this.tookMs = answer.took_ms;
       this.isCached = answer.is_cached ?? false;
       this.completeness = answer.completeness ?? null;
+      this.whyEmpty = answer.why_empty ?? null;
       this.version += 1;
       if (path === "flows") await this.#countAll();
     }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sampling } from "./api.ts";
-import { mark, sentence } from "./sampling.ts";
+import { listNote, mark, sentence } from "./sampling.ts";
 
 const measured: Sampling = { is_scaled: false, by: "none", has_sampled: true, sampled_flows: 1200, unknown_flows: 1 };
 
@@ -15,6 +15,13 @@ describe("sampling", () => {
   it("is not guessed when a server says nothing", () => {
     expect(mark(null)).toBe("");
     expect(mark(undefined)).toBe("");
+  });
+
+  it("is said above a list of flows, and that a filter on counts means other flows there", () => {
+    expect(listNote({ scaled: false, filter: "bytes > 1000" })).toBe("");
+    expect(listNote({ scaled: true, filter: "src ip 192.0.2.1" })).toMatch(/as measured.*sampling_interval\.$/);
+    for (const filter of ["bytes > 1000", "proto tcp and (packets > 7)", "BPS > 1m"]) expect(listNote({ scaled: true, filter })).toContain("other flows");
+    for (const filter of ["src_label bytes-team", "any"]) expect(listNote({ scaled: true, filter })).not.toContain("other flows");
   });
 
   it("is a sentence with the numbers that are known", () => {

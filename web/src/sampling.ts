@@ -25,3 +25,16 @@ export function sentence(sampling: Sampling): string {
   add(sampling.unknown_flows, "of exporters that do not report it");
   return parts.join("; ");
 }
+
+/** What is said where flows are saved: a file has them as they were received. */
+export const DOWNLOAD_NOTE = "Packets and bytes are as measured, never scaled: multiply by sampling_interval, a column of CSV and Parquet.";
+
+/** Words of a filter about what scaling changes. */
+const COUNTED = /(^|[^\w-])(bytes|packets|bps|pps)(?![\w-])/i;
+
+/** What is said above a list of flows that a scaled question led to: the list has no scaled counts, and its filter means measured ones. */
+export function listNote(question: { scaled: boolean; filter: string }): string {
+  if (!question.scaled) return "";
+  const counts = "Packets and bytes of single flows are as measured; scaled they are times sampling_interval.";
+  return COUNTED.test(question.filter) ? `${counts} The filter means measured ones here, so it takes other flows than where they are scaled.` : counts;
+}

@@ -81,6 +81,15 @@ test("a value is excluded by a click, and back", async ({ page, weir }) => {
   await expect(rows.first().locator("td").first()).toContainText(first);
 });
 
+test("a list of flows says that it is not scaled", async ({ page, weir }) => {
+  await weir.open("#/explore?filter=bytes+%3E+100&from=-7d&scaled=yes");
+  await page.locator(".controls a.button", { hasText: "Flows" }).click();
+  await expect(page).toHaveURL(/#\/flows\?.*scaled=yes/);
+  await expect(page.getByText("The filter means measured ones here")).toBeVisible();
+  await page.locator("summary", { hasText: "Download" }).click();
+  await expect(page.getByText("multiply by sampling_interval")).toBeVisible();
+});
+
 test("counts are scaled by sampling on a wish, which the link and the pages keep", async ({ page, weir }) => {
   await weir.open("#/explore?from=-7d");
   await expect(page.locator("section[aria-label=table] tbody tr").first()).toBeVisible();

@@ -46,6 +46,7 @@ mod burst;
 pub mod collector;
 mod deliver;
 pub mod inherited;
+pub mod intake;
 mod listener;
 mod listening;
 mod rate;

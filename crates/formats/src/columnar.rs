@@ -165,7 +165,7 @@ fn of_name(name: &str, data_type: &DataType) -> Option<Column> {
 }
 
 /// The values as a column has them; what does not fit is null.
-fn convert(column: Column, values: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
+pub(crate) fn convert(column: Column, values: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
     let wanted = arrow_type(column.column_type());
     // text is cleaned, whoever wrote it
     if *values.data_type() == wanted && column.column_type() != ColumnType::Text {

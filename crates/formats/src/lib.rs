@@ -4,6 +4,7 @@
 //! what it cannot go on after: what is damaged costs the smallest unit that it spoils, and is counted. What a file tells
 //! and no column has is in `elements`, or is counted.
 
+pub mod arrow_stream;
 pub mod columnar;
 pub mod flow_tools;
 pub mod nfcapd;

@@ -95,6 +95,23 @@ impl Asker {
         Err(Problem::forbidden(format!("'{}' is {}, and this takes {}", self.name, self.role.name(), role.name())))
     }
 
+    /// Fails for who may not push flows: it takes the role for it, or that of admins.
+    pub(crate) fn needs_ingest(&self) -> Answered<()> {
+        if matches!(self.role, Role::Ingest | Role::Admin) {
+            return Ok(());
+        }
+        Err(Problem::forbidden(format!("'{}' is {}, and this takes ingest", self.name, self.role.name())))
+    }
+
+    /// Fails for who may push flows and nothing else: so is every path but that one, whatever it needs.
+    pub(crate) fn needs_more_than_ingest(&self) -> Answered<()> {
+        if self.role > Role::Ingest {
+            return Ok(());
+        }
+        Err(Problem::forbidden(format!("'{}' may push flows, and nothing else", self.name))
+            .with_hint("POST /api/v1/ingest takes them"))
+    }
+
     /// Fails when some flows are not seen, or not as they are: what is asked is about all of them.
     pub(crate) fn needs_all_flows(&self) -> Answered<()> {
         if self.view.is_whole() {

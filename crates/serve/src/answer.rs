@@ -18,6 +18,7 @@ use crate::Problem;
 use crate::body::{ARROW_STREAM, AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::sampling::SamplingBody;
+use crate::why_empty::WhyEmpty;
 
 /// What the values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -163,6 +164,8 @@ pub(crate) struct TableAnswer {
     position: u64,
     /// Whether there are more rows than were asked for.
     is_truncated: bool,
+    /// Why there are no rows, when there are none.
+    why_empty: Option<WhyEmpty>,
     /// How long the question took; of a cached answer how long finding it took.
     took_ms: f64,
     /// Whether the answer was there already.
@@ -177,6 +180,7 @@ pub(crate) struct AnswerNotes {
     pub(crate) position: u64,
     pub(crate) is_truncated: bool,
     pub(crate) sampling: Option<SamplingBody>,
+    pub(crate) why_empty: Option<WhyEmpty>,
 }
 
 /// Makes a body of batches.
@@ -243,6 +247,10 @@ impl BodyMaker {
             body.push_str(",\"sampling\":");
             body.push_str(&text(serde_json::to_string(sampling))?);
         }
+        if let Some(why) = &notes.why_empty {
+            body.push_str(",\"why_empty\":");
+            body.push_str(&text(serde_json::to_string(why))?);
+        }
         Ok(CachedAnswer::open_json(body))
     }
 
@@ -252,6 +260,9 @@ impl BodyMaker {
         metadata.insert("position".to_owned(), notes.position.to_string());
         if let Some(sampling) = &notes.sampling {
             metadata.insert("sampling".to_owned(), serde_json::to_string(sampling)?);
+        }
+        if let Some(why) = &notes.why_empty {
+            metadata.insert("why_empty".to_owned(), serde_json::to_string(why)?);
         }
         let schema: SchemaRef = Arc::new(Schema::new_with_metadata(self.schema.fields().clone(), metadata));
         let mut octets = Vec::new();
@@ -291,7 +302,14 @@ mod tests {
             sampled_flows: Some(2),
             unknown_flows: Some(1),
         };
-        AnswerNotes { totals, completeness, position: 42, is_truncated: false, sampling: Some(sampling) }
+        AnswerNotes {
+            totals,
+            completeness,
+            position: 42,
+            is_truncated: false,
+            sampling: Some(sampling),
+            why_empty: None,
+        }
     }
 
     #[test]

@@ -49,6 +49,20 @@ options! {
 }
 
 options! {
+    /// How flows that programs push are taken.
+    pub struct IngestOptions {
+        /// Let flows of so many octets wait for the archive; when there is no room requests are answered with 503.
+        queue: ByteSize = ByteSize::from_mib(64) => 1 << 20..=1 << 40,
+        /// Refuse bodies that are larger.
+        body_max: ByteSize = ByteSize::from_mib(16) => 1 << 10..=1 << 30,
+        /// Refuse a body that takes longer to come.
+        body_timeout: TimeSpan = TimeSpan::from_secs(60),
+        /// Read so many bodies at a time; more are answered with 503.
+        at_once: usize = 4 => 1..=256,
+    }
+}
+
+options! {
     /// How much questions may use.
     pub struct QuestionOptions {
         /// Use at most this much memory for questions, indexes and what they sort and group; write the rest to temporary files
@@ -72,7 +86,7 @@ options! {
         /// Use at most this many threads for a question; without it one per core.
         threads: Option<usize>,
         /// Override the sampling intervals that exporters report by those of a CSV file, as --sampling-corrections of weir query.
-        /// SIGHUP and POST /api/v1/reload have it read again.
+        /// Watches use it too, as it was at the start; for questions SIGHUP and POST /api/v1/reload have it read again.
         sampling_corrections: Option<PathBuf>,
     }
 }
@@ -83,8 +97,8 @@ impl QuestionOptions {
         (self.at_once / 2).max(1)
     }
 
-    /// The sampling intervals that override what exporters report.
-    pub(crate) fn corrections(&self) -> Result<Corrections, CorrectionsFileError> {
+    /// The sampling intervals that override what exporters report, as the file has them now; none without a file.
+    pub fn corrections(&self) -> Result<Corrections, CorrectionsFileError> {
         let read = self.sampling_corrections.as_deref().map(Corrections::read);
         Ok(read.transpose()?.unwrap_or_default())
     }

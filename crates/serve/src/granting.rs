@@ -71,7 +71,8 @@ pub fn users_of_file(path: &Path) -> Result<Vec<UserOptions>, OptionError> {
 /// The roles: those that there always are, and those of the configuration.
 fn grants(file: &ConfigFile) -> Result<BTreeMap<String, Grant>, OptionError> {
     let whole = |may: Role| Grant { may, rows: Predicate::True, has_pseudonyms: false };
-    let built_in = [Role::Viewer, Role::Analyst, Role::Admin].map(|role| (role.name().to_owned(), whole(role)));
+    let built_in =
+        [Role::Ingest, Role::Viewer, Role::Analyst, Role::Admin].map(|role| (role.name().to_owned(), whole(role)));
     let mut grants = BTreeMap::from(built_in);
     for RoleOptions { name, may, rows, pseudonyms } in file.list("roles")? {
         check_name(&name)?;
@@ -82,6 +83,12 @@ fn grants(file: &ConfigFile) -> Result<BTreeMap<String, Grant>, OptionError> {
         if may == Role::Admin && (rows != Predicate::True || pseudonyms) {
             let message = format!("role '{name}' may do everything, and sees a part of the flows");
             return Err(OptionError::new("may", message).with_hint("let it be analyst or viewer"));
+        }
+        if may == Role::Ingest {
+            let message = format!("role '{name}' may ingest, which no role of your own may");
+            return Err(
+                OptionError::new("may", message).with_hint("let it be analyst or viewer; users have the role ingest")
+            );
         }
         if grants.len() >= ROLES_MAX {
             return Err(OptionError::new("roles", format!("there are more than {ROLES_MAX} roles")));
@@ -159,6 +166,7 @@ mod tests {
         assert!(refused(&ann.replace("admin", "root")).message.contains("'root' is not known here"));
         assert!(refused(&tenant.replace("10.0.0.0/8", "10.0.0.0/99")).message.contains("role 'tenant'"));
         assert!(refused(&tenant.replace("net 10.0.0.0/8", " ")).message.contains("is empty"));
+        assert!(refused(&tenant.replace("analyst", "ingest")).message.contains("no role of your own"));
         assert!(refused(&tenant.replace("analyst", "admin")).message.contains("may do everything"));
         assert!(refused(&tenant.replace("pseudonym_key_file = 'key'", "")).hint.is_some());
         assert!(refused(&ann.replace("role", "rows = 'proto tcp'\nrole")).message.contains("sees a part"));

@@ -293,8 +293,8 @@ fn chain(progress: &Progress, writer: &mut Writer<'_>) -> std::fmt::Result {
         rows_out.push((label(), component.rows_out as f64));
         discarded.push((label(), component.rows_discarded as f64));
         // the books above are those of the collector
-        let is_metered = component.kind == "meter";
-        for (event, count) in component.counters.iter().filter(|(name, _)| is_metered || !is_book(name)) {
+        let has_own_books = matches!(component.kind, "meter" | "ingest");
+        for (event, count) in component.counters.iter().filter(|(name, _)| has_own_books || !is_book(name)) {
             let labels = vec![("component", component.name.clone()), ("event", (*event).to_owned())];
             events.push((labels, *count as f64));
         }

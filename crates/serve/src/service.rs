@@ -23,6 +23,7 @@ use crate::cache::{AnswerCache, AnswerKey, ArchiveKey, Content};
 use crate::completeness::CompletenessBody;
 use crate::config::{HttpOptions, QuestionOptions};
 use crate::http_counts::HttpCounts;
+use crate::ingesting::{Ingest, Ingesting};
 use crate::live::LiveSample;
 use crate::moment::now_ms;
 use crate::problem::Answered;
@@ -54,6 +55,8 @@ pub struct ServiceOptions {
     pub flight: FlightOptions,
     /// Where this process collects, as it was asked for.
     pub collecting: Vec<String>,
+    /// Where flows that programs push go; they are refused without it.
+    pub ingest: Option<Ingest>,
     /// Where it is written down who asked what.
     pub audit: AuditOptions,
     /// Files about addresses and interfaces.
@@ -94,6 +97,7 @@ pub(crate) struct Service {
     pub(crate) wires: WireCounts,
     pub(crate) listening: Listening,
     pub(crate) reloads: Reloads,
+    pub(crate) ingesting: Option<Ingesting>,
     pub(crate) started_ms: i64,
     /// Becomes true when the service ends.
     pub(crate) ending: watch::Receiver<bool>,
@@ -107,6 +111,7 @@ impl Service {
             questions: Questions::new(&options.questions, Arc::clone(&listening.audit)),
             cache: AnswerCache::new(options.http.cache.bytes()),
             archive,
+            ingesting: options.ingest.as_ref().map(Ingesting::new),
             options,
             live,
             status,

@@ -18,6 +18,8 @@ const NAME_LETTERS_MAX: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
+    /// Push flows, and nothing else.
+    Ingest,
     /// Look: every question but statements of SQL.
     Viewer,
     /// Ask everything, acknowledge reports, test watches.
@@ -31,12 +33,14 @@ impl Role {
     pub const WORDS: &'static [(&'static str, &'static str)] = &[
         ("admin", "Change watches, cancel questions of others, and have files read again"),
         ("analyst", "Ask everything, acknowledge reports, test watches"),
+        ("ingest", "Push flows, and nothing else"),
         ("viewer", "Look: every question but statements of SQL"),
     ];
 
     /// Its word.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Ingest => "ingest",
             Self::Viewer => "viewer",
             Self::Analyst => "analyst",
             Self::Admin => "admin",
@@ -45,7 +49,7 @@ impl Role {
 
     /// The role of a word.
     pub fn by_name(name: &str) -> Option<Self> {
-        [Self::Viewer, Self::Analyst, Self::Admin].into_iter().find(|role| role.name() == name)
+        [Self::Ingest, Self::Viewer, Self::Analyst, Self::Admin].into_iter().find(|role| role.name() == name)
     }
 }
 

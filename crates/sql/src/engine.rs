@@ -22,12 +22,11 @@ use weir_archive::{ArchiveHandle, HandleOptions, Position, Snapshot};
 use weir_flow::Table;
 use weir_flow::scaling::Corrections;
 use weir_query::FlowQuery;
-use weir_routes::InterfaceNames;
 use weir_series::SeriesStore;
 
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
-use crate::enrichment::{self, Enrichment, ReportedNames};
+use crate::enrichment::{self, Enrichment, LoadedNames};
 use crate::inet::AddressTypes;
 use crate::limits::batches::BoundBatches;
 use crate::limits::{self, MemoryShares};
@@ -35,6 +34,7 @@ use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::operators::Operators;
 use crate::parameters::{ParameterValue, StatementDescription};
+use crate::reported_names::{self, ReportedNames};
 use crate::reports_table::ReportsTable;
 use crate::scaling;
 use crate::scan::ArchiveTable;
@@ -119,7 +119,7 @@ pub struct Engine {
     flows: Arc<dyn TableProvider>,
     /// `None` when the flows are not those of an archive.
     position: Option<Position>,
-    reported: ReportedNames,
+    reported: LoadedNames,
     /// Whether everything is seen.
     is_whole: bool,
 }
@@ -183,7 +183,7 @@ impl Engine {
         let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
         let runtime = runtime_env(options, shares).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
         let mut state = session(options, threads, Arc::new(runtime), false)?;
-        let reported = ReportedNames::default();
+        let reported = LoadedNames::default();
         for function in enrichment::functions(&options.enrichment, &reported) {
             state.register_udf(function).map_err(EngineError::plan)?;
         }
@@ -271,9 +271,9 @@ impl Engine {
     ) -> Result<Answer, EngineError> {
         if self.position.is_some() && self.is_whole && self.reported.get().is_none() && enrichment::needs_reported(text)
         {
-            let mut names = InterfaceNames::default();
-            for batch in self.planned(enrichment::REPORTED, &[], control)? {
-                enrichment::add_reported(&mut names, &batch?);
+            let mut names = ReportedNames::default();
+            for batch in self.planned(reported_names::REPORTED, &[], control)? {
+                names.add(&batch?);
             }
             // another thread may have been first, with the same names
             let _ = self.reported.set(names);

@@ -3,7 +3,7 @@
 //! Flows keep addresses; countries, autonomous systems and labels are looked up when they are asked for, in the databases of
 //! today. That is right for labels and for what is asked now, and wrong for who had an address a year ago: who needs that
 //! keeps it with the flows, by the transform `enrich`. Names of interfaces come from a file, and where that has none from what
-//! exporters reported, the newest name of each.
+//! exporters reported: the newest name of each, or that of a time, such as the one of the flow.
 
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -11,17 +11,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringArray, StringBuilder, UInt32Array};
-use arrow::datatypes::{DataType, Field, FieldRef, UInt32Type};
+use arrow::datatypes::{DataType, Field, FieldRef, TimestampMillisecondType, UInt32Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
-use weir_flow::parse_address;
+use weir_flow::schema::arrow_type;
+use weir_flow::{ColumnType, parse_address};
 use weir_routes::{Database, InterfaceNames, PrefixMap, read_labels};
 
 use crate::EngineError;
 use crate::functions::LOOK_UPS;
+use crate::reported_names::ReportedNames;
 
 /// The files, those that are configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,35 +99,11 @@ impl Enrichment {
 }
 
 /// Names of interfaces that exporters reported, once they were looked up.
-pub(crate) type ReportedNames = Arc<OnceLock<InterfaceNames>>;
+pub(crate) type LoadedNames = Arc<OnceLock<ReportedNames>>;
 
 /// Whether a statement may need the names that exporters reported.
 pub(crate) fn needs_reported(statement: &str) -> bool {
     statement.to_ascii_lowercase().contains("if_name")
-}
-
-/// The question for the names that exporters reported, the newest last.
-pub(crate) const REPORTED: &str = "SELECT exporter, key, coalesce(name, description) AS name FROM exporter_options \
-    WHERE kind = 'interface' AND key IS NOT NULL AND coalesce(name, description) IS NOT NULL ORDER BY received";
-
-/// Adds rows of the answer to [`REPORTED`].
-pub(crate) fn add_reported(names: &mut InterfaceNames, batch: &arrow::array::RecordBatch) {
-    let column = |name: &str| batch.column_by_name(name);
-    let (Some(exporters), Some(keys), Some(texts)) = (column("exporter"), column("key"), column("name")) else {
-        return;
-    };
-    let keys = keys.as_primitive_opt::<arrow::datatypes::UInt64Type>();
-    let (Some(exporters), Some(keys), Ok(texts)) =
-        (exporters.as_binary_opt::<i32>(), keys, arrow::compute::cast(texts, &DataType::Utf8))
-    else {
-        return;
-    };
-    let texts = texts.as_string::<i32>();
-    for row in (0..batch.num_rows()).filter(|row| texts.is_valid(*row) && exporters.is_valid(*row)) {
-        if let (Some(exporter), Ok(index)) = (ip(exporters.value(row)), u32::try_from(keys.value(row))) {
-            names.insert(exporter, index, texts.value(row));
-        }
-    }
 }
 
 /// An address of 4 or 16 octets.
@@ -163,16 +141,18 @@ impl What {
 }
 
 /// The functions over these tables.
-pub(crate) fn functions(tables: &Arc<Enrichment>, reported: &ReportedNames) -> Vec<Arc<ScalarUDF>> {
+pub(crate) fn functions(tables: &Arc<Enrichment>, reported: &LoadedNames) -> Vec<Arc<ScalarUDF>> {
     let function = |what: What| {
         let address = |rest: &[DataType]| {
             let form = |of| TypeSignature::Exact(std::iter::once(of).chain(rest.iter().cloned()).collect());
-            Signature::one_of(vec![form(DataType::Binary), form(DataType::Utf8)], Volatility::Stable)
+            vec![form(DataType::Binary), form(DataType::Utf8)]
         };
-        let signature = match what {
-            What::IfName => address(&[DataType::UInt32]),
+        let time = arrow_type(ColumnType::Time);
+        let forms = match what {
+            What::IfName => [address(&[DataType::UInt32]), address(&[DataType::UInt32, time])].concat(),
             _ => address(&[]),
         };
+        let signature = Signature::one_of(forms, Volatility::Stable);
         let (tables, reported) = (Arc::clone(tables), Arc::clone(reported));
         Arc::new(ScalarUDF::from(LookUp { what, signature, tables, reported }))
     };
@@ -185,7 +165,7 @@ struct LookUp {
     what: What,
     signature: Signature,
     tables: Arc<Enrichment>,
-    reported: ReportedNames,
+    reported: LoadedNames,
 }
 
 /// An engine has one of each.
@@ -232,19 +212,21 @@ impl LookUp {
             What::Label => texts(addresses, self.tables.labels.as_ref()),
             What::IfName => {
                 let indexes = arguments[1].as_primitive::<UInt32Type>();
+                let times = arguments.get(2).map(|times| times.as_primitive::<TimestampMillisecondType>());
                 let mut names = StringBuilder::new();
-                for (exporter, index) in addresses.zip(indexes) {
-                    names
-                        .append_option(exporter.zip(index).and_then(|(exporter, index)| self.if_name(exporter, index)));
+                for (row, (exporter, index)) in addresses.zip(indexes).enumerate() {
+                    let at_ms = times.filter(|times| times.is_valid(row)).map(|times| times.value(row));
+                    let interface = exporter.zip(index);
+                    names.append_option(interface.and_then(|(exporter, index)| self.if_name(exporter, index, at_ms)));
                 }
                 Arc::new(names.finish())
             }
         }
     }
 
-    fn if_name(&self, exporter: &[u8], index: u32) -> Option<&str> {
+    fn if_name(&self, exporter: &[u8], index: u32, at_ms: Option<i64>) -> Option<&str> {
         let file = self.tables.interfaces.as_ref().and_then(|names| names.name(exporter, index));
-        file.or_else(|| self.reported.get().and_then(|names| names.name(exporter, index)))
+        file.or_else(|| self.reported.get().and_then(|names| names.name(exporter, index, at_ms)))
     }
 }
 

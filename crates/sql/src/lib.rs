@@ -29,6 +29,7 @@ pub mod timeline;
 pub mod user_tables;
 pub mod value_names;
 pub mod view;
+pub mod why_empty;
 
 mod ask;
 mod contents;
@@ -40,6 +41,7 @@ mod limits;
 mod literals;
 mod operators;
 mod other_names;
+mod reported_names;
 mod reports_table;
 mod scaling;
 mod scan;
@@ -69,3 +71,4 @@ pub use weir_query::{
     AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,
     TimeWindow, WindowRule,
 };
+pub use why_empty::EmptyReason;

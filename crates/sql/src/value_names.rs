@@ -2,15 +2,15 @@
 //!
 //! They are made of the answer and are no part of the question, so they cost nothing per flow. A ranking of interfaces counts
 //! all exporters together, and a number may be another interface at each: such a row has the names of all of them. Names of
-//! interfaces are those that exporters reported last, and those of a file before them. What speaks against looking names up
-//! at all is that they are of today; names that the transform `enrich` kept with the flows are columns like others.
+//! interfaces are those that exporters reported last up to the end of the time that is asked about (where there is none, the next one),
+//! and those of a file before them. What speaks against looking names up at all is that files are of today; names that the transform `enrich` kept with the flows are columns like others.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringArray, UInt32Array};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimestampMillisecondType, UInt64Type};
 use weir_archive::{Segment, Snapshot};
 use weir_flow::options::OptionsKind;
 use weir_flow::{Column, Table};
@@ -193,29 +193,35 @@ fn add_reported(
 ) -> Result<(), weir_archive::ArchiveError> {
     let (_, end_ms) = window.range_ms();
     let began = |segment: &Segment| segment.time_range_ms.map_or(i64::MIN, |(first, _)| first);
-    let mut segments: Vec<&Segment> =
-        snapshot.segments(Table::ExporterOptions).iter().filter(|segment| began(segment) < end_ms).collect();
+    let mut segments: Vec<&Segment> = snapshot.segments(Table::ExporterOptions).iter().collect();
     segments.sort_by_key(|segment| began(segment));
-    for segment in &segments[segments.len().saturating_sub(SEGMENTS_READ_MAX)..] {
-        segment.read()?.iter().for_each(|rows| add_rows(names, rows));
+    // an interface that was first reported later has its name in the next one
+    let later = segments.partition_point(|segment| began(segment) < end_ms);
+    for segment in &segments[later.saturating_sub(SEGMENTS_READ_MAX)..segments.len().min(later + 1)] {
+        segment.read()?.iter().for_each(|rows| add_rows(names, rows, end_ms));
     }
-    snapshot.tail(Table::ExporterOptions)?.iter().for_each(|rows| add_rows(names, rows));
+    snapshot.tail(Table::ExporterOptions)?.iter().for_each(|rows| add_rows(names, rows, end_ms));
     Ok(())
 }
 
-/// Adds the interfaces among rows of `exporter_options`.
-fn add_rows(names: &mut InterfaceNames, rows: &RecordBatch) {
+/// Adds the interfaces among rows of `exporter_options`. What was reported at `end_ms` or later names those only that have no name.
+fn add_rows(names: &mut InterfaceNames, rows: &RecordBatch, end_ms: i64) {
     let column = |name: &str| rows.column_by_name(name);
     let text = |name: &str| column(name).and_then(|values| values.as_string_opt::<i32>());
     let exporters = column("exporter").and_then(|values| values.as_binary_opt::<i32>());
     let keys = column("key").and_then(|values| values.as_primitive_opt::<UInt64Type>());
     let (Some(exporters), Some(keys), Some(kinds)) = (exporters, keys, text("kind")) else { return };
+    let times = column("received").and_then(|values| values.as_primitive_opt::<TimestampMillisecondType>());
     let texts = [text("name"), text("description")];
     for row in 0..rows.num_rows() {
         let said = texts.iter().flatten().find(|texts| texts.is_valid(row)).map(|texts| texts.value(row));
         let is_interface = kinds.is_valid(row) && kinds.value(row) == OptionsKind::Interface.name();
         let index = keys.is_valid(row).then(|| keys.value(row)).and_then(|index| u32::try_from(index).ok());
-        if let (true, Some(index), Some(name), Some(exporter)) = (is_interface, index, said, ip(exporters.value(row))) {
+        let is_later = times.is_some_and(|times| times.is_valid(row) && times.value(row) >= end_ms);
+        let octets = exporters.value(row);
+        if let (true, Some(index), Some(name), Some(exporter)) = (is_interface, index, said, ip(octets))
+            && !(is_later && names.find(octets, index).is_some())
+        {
             names.insert(exporter, index, name);
         }
     }

@@ -14,6 +14,7 @@ use weir_chain::{
     Built, ComponentError, ComponentKind, Counter, Counters, Notices, ONE_INPUT, Opener, OptionError, Outlet, Role,
     Transform, choices, options,
 };
+use weir_flow::scaling::Corrections;
 
 use crate::{FlowFeed, Message, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
 
@@ -54,6 +55,8 @@ options! {
         rows_waiting_max: u64 = 2_000_000 => 1..=1_000_000_000,
         /// What happens to flows beyond.
         when_full: WhenFull = WhenFull::Shed,
+        /// Override the sampling intervals that exporters report by those of a CSV file, as --sampling-corrections of weir watch run.
+        sampling_corrections: Option<PathBuf>,
     }
 }
 
@@ -62,7 +65,11 @@ fn configure(options: WatchTransformOptions) -> Result<Opener, OptionError> {
         return Err(OptionError::new("watches", "'watches' names no file"));
     }
     Ok(Box::new(move |context| {
-        let opened = WatchTransform::open(&options, &context.counters, &context.notices);
+        let corrections = options.sampling_corrections.as_deref().map(Corrections::read).transpose();
+        let corrections = corrections
+            .map_err(|error| ComponentError::caused("cannot use the corrections of sampling intervals", error))?;
+        let opened =
+            WatchTransform::open(&options, corrections.unwrap_or_default(), &context.counters, &context.notices);
         opened
             .map(|transform| Built::Transform(Box::new(transform)))
             .map_err(|error| ComponentError::caused("cannot run the watches", error))
@@ -79,12 +86,16 @@ struct WatchTransform {
 }
 
 impl WatchTransform {
-    fn open(options: &WatchTransformOptions, counters: &Counters, notices: &Notices) -> Result<Self, WatchError> {
+    fn open(
+        options: &WatchTransformOptions,
+        corrections: Corrections,
+        counters: &Counters,
+        notices: &Notices,
+    ) -> Result<Self, WatchError> {
         let archive = options.archive.as_deref();
-        let runner_options = RunnerOptions {
-            journal: Some(options.journal.clone()),
-            ..RunnerOptions::new(archive.unwrap_or(Path::new("")))
-        };
+        let mut runner_options = RunnerOptions::new(archive.unwrap_or(Path::new("")));
+        runner_options.journal = Some(options.journal.clone());
+        runner_options.standing.corrections = corrections;
         let files = files(&options.watches)?;
         let waits = options.when_full == WhenFull::Wait;
         let (mut runner, feed) = Runner::start_fed(&runner_options, archive, options.rows_waiting_max, waits)?;

@@ -6,6 +6,7 @@
 
 mod configuration;
 pub mod options;
+mod retry;
 mod routes;
 mod telling;
 
@@ -13,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use weir_capture::SourceError;
+use weir_capture::{PacketSource, SourceError};
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
     Pulled, Role, Source,
@@ -21,10 +22,12 @@ use weir_chain::{
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Delivery, FlowBatch};
 use weir_meter::{MeterOptions, Metering, Step, Worker};
+use weir_routes::SharedRouteTable;
 
 use crate::flow_filter::{FlowFilter, filtered_counter};
 use configuration::Configuration;
 pub use options::MeterSourceOptions;
+use retry::Retry;
 use routes::{OpenRoutes, Watching};
 use telling::Telling;
 
@@ -48,7 +51,8 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
           `files_failed`. With `routes` it counts `routes_peak` (prefixes), \
           `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
           (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \
-          in force).",
+          in force). With `interface_retry` it counts `interfaces_lost` (how often all interfaces had gone away) and \
+          `interface_retries_failed`.",
     configure,
 };
 
@@ -63,14 +67,10 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
     Ok(Box::new(move |context: &ComponentContext| {
         let routes = configuration.routes.as_ref().map(|files| files.open(&context.counters)).transpose()?;
         let sources = configuration.open().map_err(source_error)?;
-        let options =
-            MeterOptions { routes: routes.as_ref().map(|open| open.routes.clone()), ..configuration.options.clone() };
-        let (metering, mut workers) = Metering::new(&options, sources, configuration.workers);
+        let shared = routes.as_ref().map(|open| open.routes.clone());
+        let (metering, workers) = begin(&configuration, sources, shared.clone())?;
         let telling = Telling::new(context, &configuration, metering.clone());
-        let workers = match workers.pop() {
-            Some(one) if workers.is_empty() => Workers::Here(Box::new(one)),
-            last => Workers::Threads(Threads::start(workers.into_iter().chain(last))?),
-        };
+        let retry = configuration.retry.map(|every| Retry::new(every, shared, &context.counters));
         let watching = routes.map(OpenRoutes::watch).transpose()?.flatten();
         let filtered = filtered_counter(context);
         let (notices, is_stopped) = (context.notices.clone(), false);
@@ -83,9 +83,25 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
             configuration,
             notices,
             is_stopped,
+            retry,
             _watching: watching,
         })))
     }))
+}
+
+/// Makes workers for packets of some sources, those with threads at work.
+fn begin(
+    configuration: &Configuration,
+    sources: Vec<Box<dyn PacketSource>>,
+    routes: Option<SharedRouteTable>,
+) -> Result<(Metering, Workers), ComponentError> {
+    let options = MeterOptions { routes, ..configuration.options.clone() };
+    let (metering, mut workers) = Metering::new(&options, sources, configuration.workers);
+    let workers = match workers.pop() {
+        Some(one) if workers.is_empty() => Workers::Here(Box::new(one)),
+        last => Workers::Threads(Threads::start(workers.into_iter().chain(last))?),
+    };
+    Ok((metering, workers))
 }
 
 fn source_error(error: SourceError) -> ComponentError {
@@ -104,7 +120,33 @@ struct MeterSource {
     configuration: Configuration,
     notices: Notices,
     is_stopped: bool,
+    /// How interfaces that have gone away are tried again; they are not without it.
+    retry: Option<Retry>,
     _watching: Option<Watching>,
+}
+
+impl MeterSource {
+    /// Tries to capture again, when it is time; the service that this is part of goes on meanwhile.
+    fn try_again(&mut self) -> Pulled {
+        let Some(retry) = &mut self.retry else { return Pulled::Ended };
+        if !retry.is_due(WAIT) {
+            return Pulled::Nothing;
+        }
+        let sources = self.configuration.open().map_err(source_error);
+        match sources.and_then(|sources| begin(&self.configuration, sources, retry.routes())) {
+            Ok((metering, workers)) => {
+                retry.succeeded();
+                self.telling.begin_again(metering.clone());
+                (self.metering, self.workers) = (metering, workers);
+                self.notices.send(&format!("{} is captured again", self.configuration.interfaces()));
+                Pulled::More
+            }
+            Err(_) => {
+                retry.failed();
+                Pulled::Nothing
+            }
+        }
+    }
 }
 
 enum Workers {
@@ -114,6 +156,9 @@ enum Workers {
 
 impl Source for MeterSource {
     fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+        if self.retry.as_ref().is_some_and(Retry::is_waiting) {
+            return Ok(if self.is_stopped { Pulled::Ended } else { self.try_again() });
+        }
         let mut batches = Vec::new();
         let pulled = match &mut self.workers {
             Workers::Here(worker) => step(worker, &mut batches),
@@ -130,8 +175,17 @@ impl Source for MeterSource {
         if let Some(side_tables) = side_tables.filter(|side_tables| !side_tables.is_empty()) {
             out.burst(Burst::from(Delivery { flows: None, side_tables }));
         }
-        if let Some(error) = self.metering.take_failure() {
-            return Err(source_error(error));
+        if let Some(error) = self.metering.take_failure().map(source_error) {
+            if self.retry.is_none() {
+                return Err(error);
+            }
+            self.notices.send(&format!("error: {}", error.chain()));
+        }
+        if let Some(retry) = self.retry.as_mut().filter(|_| matches!(pulled, Pulled::Ended) && !self.is_stopped) {
+            retry.begin();
+            let interfaces = self.configuration.interfaces();
+            self.notices.send(&format!("error: {interfaces} is gone; it is tried again every {:?}", retry.every()));
+            return Ok(Pulled::More);
         }
         // packets of several files are merged, so of a stopped run it is not known which files were read
         if matches!(pulled, Pulled::Ended) && !self.is_stopped {

@@ -5,6 +5,7 @@ pub mod capture_reader;
 pub mod collector;
 pub mod file_reader;
 pub mod generator;
+pub mod ingest;
 pub mod meter;
 pub mod router_generator;
 
@@ -23,6 +24,7 @@ pub const KINDS: &[&'static dyn AnyKind] = &[
     &collector::KIND,
     &file_reader::KIND,
     &generator::KIND,
+    &ingest::KIND,
     &meter::KIND,
     &router_generator::KIND,
 ];

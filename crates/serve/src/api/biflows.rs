@@ -98,6 +98,7 @@ pub(crate) async fn biflows(
             stitched.add(&batch);
         }
         let mut rows = stitched.rows;
+        let found = rows.len();
         ranking.sort(&mut rows);
         is_truncated |= rows.len() > offset.saturating_add(limit);
         let shown: Vec<Biflow> = rows.into_iter().skip(offset).take(limit).collect();
@@ -111,6 +112,7 @@ pub(crate) async fn biflows(
             position: question.position(),
             is_truncated,
             sampling: None,
+            why_empty: question.why_empty(&query, found)?,
         })
     };
     service.answer(&asker, form, text, Reads::Flows(which.window), work).await

@@ -99,8 +99,10 @@ pub(crate) async fn flows(
         let answer = question.ask(&query)?;
         let mut body = BodyMaker::new(Arc::clone(answer.schema()), form, question.service.answer_octets_max());
         let (mut skipped, mut left, mut is_truncated) = (offset, limit, false);
+        let mut found = 0;
         for batch in answer {
             let batch = batch?;
+            found += batch.num_rows();
             let before = skipped.min(batch.num_rows());
             skipped -= before;
             let rows = (batch.num_rows() - before).min(left);
@@ -115,6 +117,7 @@ pub(crate) async fn flows(
             position: question.position(),
             is_truncated,
             sampling: overview.map(|overview| overview.sampling),
+            why_empty: question.why_empty(&query, found)?,
         })
     };
     service.answer(&asker, form, text, Reads::Flows(which.window), work).await

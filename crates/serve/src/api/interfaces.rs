@@ -7,6 +7,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use axum::extract::State;
 use axum::response::Response;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_flow::Column;
@@ -23,9 +24,9 @@ use crate::service::{Question, Reads, Service};
 
 /// Interfaces that are listed, those with most octets.
 const INTERFACES_MAX: usize = 2000;
-/// Names that exporters reported, the newest last.
+/// Names that exporters reported.
 const NAMES: &str = "SELECT exporter, key, name, description FROM exporter_options \
-    WHERE kind = 'interface' AND key IS NOT NULL ORDER BY received";
+    WHERE kind = 'interface' AND key IS NOT NULL";
 /// Speeds by counters of sFlow.
 const SPEEDS: &str = "SELECT exporter, if_index, max(if_speed) AS speed FROM interface_counters \
     WHERE if_speed > 0 GROUP BY exporter, if_index";
@@ -103,7 +104,7 @@ pub(crate) async fn interfaces(
         let mut found: BTreeMap<InterfaceKey, InterfaceBody> = BTreeMap::new();
         traffic(question, &incoming, &mut found, |interface| &mut interface.received)?;
         traffic(question, &outgoing, &mut found, |interface| &mut interface.sent)?;
-        describe(question, &mut found)?;
+        describe(question, &mut found, which.window.until_ms)?;
         let mut all: Vec<InterfaceBody> = found.into_values().collect();
         all.sort_by_key(|one| std::cmp::Reverse(one.received.bytes.saturating_add(one.sent.bytes)));
         all.truncate(INTERFACES_MAX);
@@ -147,10 +148,15 @@ fn traffic(
     Ok(())
 }
 
-/// Adds names and speeds: those that exporters report, where all flows are seen, and those of the file of names.
-pub(super) fn describe(question: &Question<'_>, found: &mut BTreeMap<InterfaceKey, InterfaceBody>) -> Answered<()> {
+/// Adds names and speeds: those that exporters report, where all flows are seen, and those of the file of names. Names are those that
+/// exporters had reported at a time, or the newest ones.
+pub(super) fn describe(
+    question: &Question<'_>,
+    found: &mut BTreeMap<InterfaceKey, InterfaceBody>,
+    at_ms: Option<i64>,
+) -> Answered<()> {
     if question.view.is_whole() {
-        describe_by_exporters(question, found)?;
+        describe_by_exporters(question, found, at_ms)?;
     }
     let enrichment = question.service.archive.enrichment();
     for ((exporter, index), body) in found {
@@ -161,7 +167,23 @@ pub(super) fn describe(question: &Question<'_>, found: &mut BTreeMap<InterfaceKe
     Ok(())
 }
 
-fn describe_by_exporters(question: &Question<'_>, found: &mut BTreeMap<InterfaceKey, InterfaceBody>) -> Answered<()> {
+/// The question for names, in the order in which later rows count more: those that came after the time, the last of them first, and then
+/// those up to it.
+fn names_statements(at_ms: Option<i64>) -> Vec<String> {
+    match at_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok()) {
+        None => vec![format!("{NAMES} ORDER BY received")],
+        Some(at) => vec![
+            format!("{NAMES} AND received > '{at}' ORDER BY received DESC"),
+            format!("{NAMES} AND received <= '{at}' ORDER BY received"),
+        ],
+    }
+}
+
+fn describe_by_exporters(
+    question: &Question<'_>,
+    found: &mut BTreeMap<InterfaceKey, InterfaceBody>,
+    at_ms: Option<i64>,
+) -> Answered<()> {
     let engine = question.service.archive.engine(question.snapshot, &question.turn.control, question.view)?;
     let mut each = |statement: &str, tell: &dyn Fn(&mut InterfaceBody, &RecordBatch, usize)| -> Answered<()> {
         for batch in engine.sql_on(statement, &question.turn.control)? {
@@ -174,10 +196,12 @@ fn describe_by_exporters(question: &Question<'_>, found: &mut BTreeMap<Interface
         }
         Ok(())
     };
-    each(NAMES, &|body, batch, row| {
-        body.name = text(batch, "name", row).or(body.name.take());
-        body.description = text(batch, "description", row).or(body.description.take());
-    })?;
+    for statement in names_statements(at_ms) {
+        each(&statement, &|body, batch, row| {
+            body.name = text(batch, "name", row).or(body.name.take());
+            body.description = text(batch, "description", row).or(body.description.take());
+        })?;
+    }
     each(SPEEDS, &|body, batch, row| {
         let speeds = batch.column_by_name("speed").and_then(|values| values.as_primitive_opt::<UInt64Type>());
         body.speed_bps = speeds.filter(|speeds| speeds.is_valid(row)).map(|speeds| speeds.value(row));

@@ -14,6 +14,7 @@ use super::interfaces::{InterfaceBody, InterfaceKey, describe};
 use super::parameters::column;
 use crate::access::Asker;
 use crate::body::json;
+use crate::moment::{moment, now_ms};
 use crate::problem::{Answered, Problem};
 use crate::service::{Question, Reads, Service};
 
@@ -27,6 +28,8 @@ pub(crate) struct NamesBody {
     /// Values by their columns, at most 500 together: addresses, and of `in_if` and `out_if` `EXPORTER/INDEX`.
     #[schema(value_type = Object)]
     values: BTreeMap<String, Vec<String>>,
+    /// Names of interfaces as exporters had reported them at this time; the newest ones without it.
+    at: Option<String>,
 }
 
 /// What is known about a value; what is not known is left out.
@@ -72,12 +75,13 @@ pub(crate) async fn names(
     if count > VALUES_MAX {
         return Err(Problem::request(format!("{count} values are asked for, and {VALUES_MAX} are possible")));
     }
+    let at_ms = body.at.as_deref().map(|at| moment(at, now_ms())).transpose()?;
     let work = move |question: &Question<'_>| {
         let mut names = Names::new();
         for (name, values) in &body.values {
             let column = column(name)?;
             let found = match column {
-                Column::InIf | Column::OutIf => of_interfaces(question, values)?,
+                Column::InIf | Column::OutIf => of_interfaces(question, values, at_ms)?,
                 column if column.column_type() == ColumnType::Address => of_addresses(question, values)?,
                 // nothing is known about the others
                 _ => BTreeMap::new(),
@@ -108,7 +112,11 @@ fn of_addresses(question: &Question<'_>, values: &[String]) -> Answered<BTreeMap
 }
 
 /// Names of interfaces. What exporters report is about all flows: who sees a part of them has the names of the file.
-fn of_interfaces(question: &Question<'_>, values: &[String]) -> Answered<BTreeMap<String, KnownName>> {
+fn of_interfaces(
+    question: &Question<'_>,
+    values: &[String],
+    at_ms: Option<i64>,
+) -> Answered<BTreeMap<String, KnownName>> {
     let mut found: BTreeMap<InterfaceKey, InterfaceBody> = BTreeMap::new();
     let key = |value: &String| {
         let wrong = || Problem::request(format!("'{}' is not EXPORTER/INDEX", value.escape_debug()));
@@ -118,7 +126,7 @@ fn of_interfaces(question: &Question<'_>, values: &[String]) -> Answered<BTreeMa
     for value in values {
         found.insert(key(value)?, InterfaceBody::default());
     }
-    describe(question, &mut found)?;
+    describe(question, &mut found, at_ms)?;
     let mut names = BTreeMap::new();
     for value in values {
         let Some(InterfaceBody { name, description, speed_bps, .. }) = found.get(&key(value)?) else { continue };

@@ -31,6 +31,7 @@ mod series;
 mod watches;
 mod why;
 
+mod ingest;
 mod live;
 mod reloading;
 mod running;
@@ -69,6 +70,8 @@ const REFUSED_LETTERS_MAX: usize = 1000;
 const TLS_ONLY: &str = "max-age=31536000";
 /// Paths of the API that need no user: to sign in, and to find out that one must.
 const OPEN_PATHS: &[&str] = &["/api/v1/session", "/api/v1/info", "/api/v1/openapi.json"];
+/// The one path of the API that whoever may only push flows gets to, however many others come.
+const INGEST_PATH: &str = "/api/v1/ingest";
 
 #[derive(OpenApi)]
 #[openapi(
@@ -122,6 +125,7 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(running::cancel))
         .routes(routes!(live::live))
         .routes(routes!(reloading::reload))
+        .routes(routes!(ingest::ingest))
 }
 
 /// The description of the API, as JSON.
@@ -255,13 +259,29 @@ async fn admitted(service: &Arc<Service>, mut request: Request) -> Answered<(Req
                 .with_hint("sign in with POST /api/v1/session, or send a token: Authorization: Bearer NAME:TOKEN"));
         }
         if let Some(asker) = asker.clone() {
+            let is_ingest = request.uri().path() == INGEST_PATH;
+            let allowed = if is_ingest { asker.needs_ingest() } else { asker.needs_more_than_ingest() };
+            allowed?;
             request.extensions_mut().insert(asker);
         }
     }
-    let http = &service.options.http;
-    let octets_max = usize::try_from(http.body_max.bytes()).unwrap_or(usize::MAX);
-    let request = arrival::whole(request, octets_max, http.header_timeout.duration()).await?;
+    let request = with_body(service, request).await?;
     Ok((request, asker))
+}
+
+/// The same request with its body, which may be larger and take longer where flows are pushed.
+async fn with_body(service: &Service, mut request: Request) -> Answered<Request> {
+    let http = &service.options.http;
+    let is_ingest = request.uri().path() == INGEST_PATH;
+    let Some(ingesting) = service.ingesting.as_ref().filter(|_| is_ingest) else {
+        let octets_max = usize::try_from(http.body_max.bytes()).unwrap_or(usize::MAX);
+        return arrival::whole(request, octets_max, http.header_timeout.duration()).await;
+    };
+    // the place is that of the request, from before its body is there
+    let place = ingesting.place()?;
+    request.extensions_mut().insert(place);
+    let whole = arrival::whole(request, ingesting.octets_max, ingesting.time_max).await;
+    whole.inspect_err(|_| ingesting.intake.count_bad())
 }
 
 /// What a layer refused in its own words becomes a problem like the others.

@@ -122,6 +122,7 @@ fn ranked(question: &Question<'_>, query: &FlowQuery, form: AnswerForm) -> Answe
         position: question.position(),
         is_truncated: limit == Some(rows),
         sampling: Some(sampling),
+        why_empty: question.why_empty(query, rows)?,
     };
     body.finish(&notes)
 }

@@ -69,8 +69,10 @@ fn answer(
     let answer = engine.sql_on(statement, &question.turn.control).map_err(wrong)?;
     let mut body = BodyMaker::new(Arc::clone(answer.schema()), form, question.service.answer_octets_max());
     let (mut left, mut is_truncated) = (limit, false);
+    let mut rows = 0;
     for batch in answer {
         let batch = batch.map_err(wrong)?;
+        rows += batch.num_rows();
         if batch.num_rows() > left {
             is_truncated = true;
             body.push(batch.slice(0, left))?;
@@ -86,5 +88,6 @@ fn answer(
         position: question.position(),
         is_truncated,
         sampling: None,
+        why_empty: question.why_no_rows(rows),
     })
 }

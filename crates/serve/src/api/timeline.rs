@@ -20,6 +20,7 @@ use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
 use crate::sampling::{SamplingBody, SamplingCounts};
 use crate::service::{Question, Reads, Service};
+use crate::why_empty::WhyEmpty;
 
 /// Series of their own unless a request asks for another number, and the most.
 const SERIES: (usize, usize) = (8, 50);
@@ -72,6 +73,8 @@ pub(crate) struct TimelineAnswer {
     sampling: SamplingBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
+    /// Why there is nothing to draw, when there is nothing.
+    why_empty: Option<WhyEmpty>,
     /// How long the question took.
     took_ms: f64,
     /// Whether the answer was there already.
@@ -118,12 +121,15 @@ pub(crate) async fn timeline(
         let columns = SamplingCounts::with_columns(line.columns());
         let query = which.query(Select::List { columns, sorting: None, limit: None });
         let mut counts = SamplingCounts::default();
+        let mut rows = 0;
         for batch in question.ask(&query)? {
             let batch = batch?;
+            rows += batch.num_rows();
             line.add(&batch);
             counts.add(&batch);
         }
-        let notes = (&question.completeness(&query)?, &question.sampling_of(&query, &counts));
+        let why_empty = question.why_empty(&query, rows)?;
+        let notes = (&question.completeness(&query)?, &question.sampling_of(&query, &counts), why_empty.as_ref());
         body(&line.chart(String::new(), points), notes, question.position())
     };
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
@@ -143,7 +149,7 @@ fn known_rate(rate: f64, begin_ms: i64, step_ms: i64, now_ms: i64) -> Option<f64
 /// The body of a chart. A step that has not begun is not zero: nothing is known of it.
 fn body(
     chart: &RateChart,
-    (completeness, sampling): (&CompletenessBody, &SamplingBody),
+    (completeness, sampling, why_empty): (&CompletenessBody, &SamplingBody, Option<&WhyEmpty>),
     position: u64,
 ) -> Answered<CachedAnswer> {
     let now = now_ms();
@@ -161,13 +167,14 @@ fn body(
         })
         .collect();
     Ok(CachedAnswer::open_json(format!(
-        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"completeness\":{},\"sampling\":{},\"position\":{position}",
+        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"completeness\":{},\"sampling\":{},\"position\":{position},\"why_empty\":{}",
         chart.step_ms,
         serde_json::to_string(&times)?,
         serde_json::to_string(&series)?,
         serde_json::to_string(chart.measure.unit())?,
         serde_json::to_string(completeness)?,
         serde_json::to_string(sampling)?,
+        serde_json::to_string(&why_empty)?,
     )))
 }
 
@@ -191,7 +198,7 @@ mod tests {
             sampled_flows: Some(1),
             unknown_flows: Some(0),
         };
-        let answer = body(&chart, (&CompletenessBody::of_statement(), &sampling), 7).expect("a body");
+        let answer = body(&chart, (&CompletenessBody::of_statement(), &sampling, None), 7).expect("a body");
         let read: TimelineAnswer = serde_json::from_slice(&answer.octets(1.0, false)).expect("a time line");
         assert_eq!(read.series[0].values, [Some(8.0), Some(0.0), None]);
         assert_eq!((read.times[1] - read.times[0], read.unit.as_str()), (60_000, "bit/s"));

@@ -14,11 +14,12 @@ use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
 use weir_blocks::sources::collector::{self, CollectorSourceOptions};
+use weir_blocks::sources::ingest;
 use weir_blocks::sources::meter::{self, MeterSourceOptions};
 use weir_blocks::transforms::enrich::EnrichOptions;
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
-use weir_chain::{Chain, ChainBuilder, Progress, Running, TimeSpan};
+use weir_chain::{Chain, ChainBuilder, NoOptions, Progress, Running, TimeSpan};
 use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
@@ -219,15 +220,26 @@ impl Args {
             retention: self.retention.0.clone(),
             ..ArchiveSinkOptions::default()
         };
-        collecting(Some(source), Vec::new(), self.enrichment.options(), sink, statistics)
+        let sources = CollectingSources { collector: Some(source), ..CollectingSources::default() };
+        collecting(sources, self.enrichment.options(), sink, statistics)
     }
+}
+
+/// Where the flows of a chain that collects come from.
+#[derive(Default)]
+pub(super) struct CollectingSources {
+    /// Datagrams and connections.
+    pub(super) collector: Option<CollectorSourceOptions>,
+    /// Packets.
+    pub(super) meters: Vec<MeterSourceOptions>,
+    /// Whether programs push some into this process.
+    pub(super) are_pushed: bool,
 }
 
 /// The chain that collects and meters into an archive, and keeps statistics where they are asked for. What must survive a restart is kept in
 /// the archive unless the source says otherwise.
 pub(super) fn collecting(
-    source: Option<CollectorSourceOptions>,
-    meters: Vec<MeterSourceOptions>,
+    from: CollectingSources,
     enrichment: EnrichOptions,
     sink: ArchiveSinkOptions,
     statistics: Option<StatisticsSinkOptions>,
@@ -235,17 +247,21 @@ pub(super) fn collecting(
     // deliveries stay as their sources make them, with the books that account for them
     let mut chain = Chain::builder("collect").queues(0, 8);
     let mut sources = Vec::new();
-    if let Some(source) = source {
+    if let Some(source) = from.collector {
         let mut listening = source.listening;
         listening.state.get_or_insert_with(|| sink.archive.join("collector"));
         let source = CollectorSourceOptions { archive: Some(sink.archive.clone()), listening, ..source };
         chain = chain.add("collector", &collector::KIND, source, &[], ThreadChoice::Default);
         sources.push("collector".to_owned());
     }
-    for (number, options) in (1..).zip(meters) {
+    for (number, options) in (1..).zip(from.meters) {
         let name = if number == 1 { "meter".to_owned() } else { format!("meter-{number}") };
         chain = chain.add(&name, &meter::KIND, options, &[], ThreadChoice::Default);
         sources.push(name);
+    }
+    if from.are_pushed {
+        chain = chain.add("ingest", &ingest::KIND, NoOptions {}, &[], ThreadChoice::Default);
+        sources.push("ingest".to_owned());
     }
     let inputs = sources.iter().map(String::as_str).collect();
     let (chain, inputs) = enriched_all(chain, inputs, enrichment);

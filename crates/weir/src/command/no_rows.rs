@@ -1,4 +1,4 @@
-//! Why an answer has no rows, as far as that is cheap to know: one line for standard error.
+//! Why an answer has no rows: one line for standard error.
 //!
 //! Standard output stays what programs expect: a title, or nothing. The line is printed where people look: beside tables,
 //! and on terminals.
@@ -6,10 +6,8 @@
 use std::io::{self, IsTerminal};
 
 use jiff::tz::TimeZone;
-use weir_filter::Predicate;
-use weir_flow::Column;
 use weir_query::Archive;
-use weir_sql::{EngineError, FlowAnswers, FlowQuery, Select, TimeWindow};
+use weir_sql::{EmptyReason, EngineError, FlowAnswers, FlowQuery};
 
 use super::FormatArg;
 use crate::time_args::range_text;
@@ -21,47 +19,19 @@ pub(super) fn is_looked_at(format: FormatArg) -> bool {
 
 /// Why a statement may have no rows.
 pub(super) fn of_statement(archive: &Archive, zone: &TimeZone) -> String {
-    match (archive.snapshot().flows(), extent(archive, zone)) {
-        (0, _) => "no rows: the archive has no flows".to_owned(),
-        (_, Some(extent)) => format!("no rows; the archive has flows {extent}"),
-        (flows, None) => format!("no rows; the archive has {flows} flows"),
-    }
+    line(EmptyReason::of_statement(archive), zone)
 }
 
-/// Why a question about flows has no rows. Looks for one flow of the time that was asked for.
+/// Why a question about flows has no rows.
 pub(super) fn of_question(answers: &FlowAnswers, question: &FlowQuery, zone: &TimeZone) -> Result<String, EngineError> {
-    let archive = answers.archive();
-    if archive.is_some_and(|archive| archive.snapshot().flows() == 0) {
-        return Ok("no flows: the archive is empty".to_owned());
-    }
-    let is_of_all_time = question.window == TimeWindow { rule: question.window.rule, ..TimeWindow::default() };
-    if !is_of_all_time && !has_flows(answers, question)? {
-        let extent = archive.and_then(|archive| extent(archive, zone));
-        let extent = extent.map(|extent| format!("; the archive has flows {extent}")).unwrap_or_default();
-        return Ok(format!("no flows of this time{extent}"));
-    }
-    let whose = if is_of_all_time { "no flow" } else { "no flow of this time" };
-    let is_ranking = matches!(question.select, Select::Statistic { .. });
-    Ok(match (question.filter == Predicate::True, is_ranking) {
-        (false, false) => format!("{whose} passes the filter"),
-        (false, true) => format!("{whose} passes the filter and has a value of this field"),
-        (true, true) => format!("{whose} has a value of this field"),
-        (true, false) => "no flows".to_owned(),
-    })
+    Ok(line(EmptyReason::of_question(answers, question)?, zone))
 }
 
-/// Whether there are flows of the time of a question, whatever its filter.
-fn has_flows(answers: &FlowAnswers, question: &FlowQuery) -> Result<bool, EngineError> {
-    let select = Select::List { columns: vec![Column::Start], sorting: None, limit: Some(1) };
-    for batch in answers.ask(&FlowQuery { filter: Predicate::True, select, ..question.clone() })? {
-        if batch?.num_rows() > 0 {
-            return Ok(true);
-        }
+/// `no flows of this time; the archive has flows from 2026-11-21 10:00 to 11:00 Europe/Zurich`.
+fn line(reason: EmptyReason, zone: &TimeZone) -> String {
+    let EmptyReason { text, extent_ms } = reason;
+    match extent_ms {
+        Some((first_ms, last_ms)) => format!("{text}; the archive has flows {}", range_text(first_ms, last_ms, zone)),
+        None => text,
     }
-    Ok(false)
-}
-
-/// `from 2026-11-21 10:00 to 11:00 Europe/Zurich`.
-fn extent(archive: &Archive, zone: &TimeZone) -> Option<String> {
-    archive.time_range_ms().map(|(first_ms, last_ms)| range_text(first_ms, last_ms, zone))
 }

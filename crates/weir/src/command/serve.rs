@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use weir_chain::{Notices, Progress, Running};
-use weir_collect::inherited;
+use weir_collect::{inherited, intake};
 use weir_serve::server::RunningServer;
 use weir_serve::{ServeError, Server, Status, hash_password, scram_verifier};
 use weir_watch::RunnerOptions;
@@ -173,6 +173,9 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
     let demo = settings.demo_rate.map(Demo::new);
     let reloads = Arc::clone(&settings.running);
     let chains = Chains::read(&settings.chains)?;
+    if let Some(ingest) = &settings.service.ingest {
+        intake::offer(Arc::clone(&ingest.intake));
+    }
     let (service, watching) = Service::bind(settings, true)?;
     let (status, service) = (Arc::clone(&service.status), Mutex::new(service));
     let target = demo.as_ref().map(Demo::target);
@@ -245,9 +248,11 @@ impl Service {
     /// Listens, so that an address that cannot be had is an error before anything is written.
     fn bind(settings: Settings, is_collecting: bool) -> anyhow::Result<(Self, Option<WatchThread>)> {
         let status = Arc::new(Status::new(is_collecting));
+        let mut options = RunnerOptions::new(&settings.service.archive);
+        options.standing.corrections = settings.service.questions.corrections().map_err(ServeError::Corrections)?;
         let watching = settings.service.watches.clone().map(|folder| {
             WatchThread::new(WatchSession {
-                options: RunnerOptions::new(&settings.service.archive),
+                options,
                 files: vec![folder],
                 json: false,
                 ends_with_reader: false,

@@ -52,7 +52,7 @@ enum Command {
     Add {
         /// The name
         name: String,
-        /// What the user may do: admin, analyst, viewer, or a role of the configuration
+        /// What the user may do: admin, analyst, viewer, ingest, or a role of the configuration
         #[arg(long, default_value = "viewer")]
         role: String,
         /// Show only the flows that this filter takes, in nfdump's language

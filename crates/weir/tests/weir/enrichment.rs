@@ -176,7 +176,10 @@ fn names_that_exporters_report_are_printed_without_a_file() {
     let archive = folder.path().join("archive");
     let mut builder = FlowBatchBuilder::new(1);
     builder.begin_rows(1);
-    builder.time(Column::Received).push(Some(1_764_000_000_000));
+    // 2025-11-24T16:00:00Z
+    for time in [Column::Received, Column::Start, Column::End] {
+        builder.time(time).push(Some(1_764_000_000_000));
+    }
     builder.address(Column::Exporter).push(parse_address("192.0.2.1").as_deref());
     builder.u32(Column::InIf).push(Some(7));
     builder.u64(Column::Bytes).push(Some(100));
@@ -196,13 +199,34 @@ fn names_that_exporters_report_are_printed_without_a_file() {
     let delivery = weir_flow::Delivery { flows: Some(builder.finish()), side_tables };
     let (mut writer, _) = weir_archive::Writer::open(&archive, weir_archive::ArchiveOptions::default()).expect("open");
     writer.append(delivery).expect("appended");
+    let folder = archive.display().to_string();
     let table = |what: &str| {
-        let table = told(&["query", "-R", &archive.display().to_string(), "-s", "inif", "--bars", "never"]);
-        let row: Vec<_> =
-            table.lines().nth(1).unwrap_or_default().split_whitespace().take(2).map(str::to_owned).collect();
-        assert_eq!(row, ["7", "xe-0/0/7"], "{what}: {table}");
+        // of all times, and of the time when it had another name
+        for (more, name) in [(&[][..], "xe-0/0/7"), (&["--until", "2025-11-24T16:00:00.500Z"][..], "old")] {
+            let table = told(&[&["query", "-R", &folder, "-s", "inif", "--bars", "never"], more].concat());
+            let row: Vec<_> =
+                table.lines().nth(1).unwrap_or_default().split_whitespace().take(2).map(str::to_owned).collect();
+            assert_eq!(row, ["7", name], "{what}: {table}");
+        }
+        let names = "SELECT if_name(exporter, in_if) AS newest, if_name(exporter, in_if, received) AS of_then, \
+                     if_name(exporter, in_if, received + INTERVAL '1' SECOND) AS later, \
+                     if_name(exporter, in_if, received - INTERVAL '1' DAY) AS earlier FROM flows";
+        let printed = told(&["sql", "-q", "-R", &folder, "-o", "csv", names]);
+        assert_eq!(printed, "newest,of_then,later,earlier\nxe-0/0/7,old,xe-0/0/7,old\n", "{what}");
     };
     table("in the tail");
     writer.close().expect("closed");
     table("in a segment");
+    let service = super::service::Service::start(&["--archive", &folder]);
+    for (until, name) in [("", "xe-0/0/7"), ("&until=2025-11-24T16:00:00.500Z", "old")] {
+        let listed = service.get(&format!("/interfaces?from=2025-11-24T00:00:00Z{until}"));
+        assert_eq!(listed[0]["name"], name, "{listed}");
+    }
+    let known = |at: &str| {
+        let body = format!("{{\"values\": {{\"in_if\": [\"192.0.2.1/7\"]}}{at}}}");
+        let answer = service.ask("POST", "/api/v1/names", &["Content-Type: application/json"], &body).json();
+        answer["in_if"]["192.0.2.1/7"]["label"].clone()
+    };
+    assert_eq!(known(""), "xe-0/0/7");
+    assert_eq!(known(", \"at\": \"2025-11-24T16:00:00.500Z\""), "old");
 }

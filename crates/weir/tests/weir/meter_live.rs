@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use weir_testkit::namespace::{cable, is_inside};
+use weir_testkit::namespace::{cable, ip, is_inside};
 
 use crate::process::{run, weir};
 use crate::service::{PATIENCE, Service};
@@ -141,5 +141,50 @@ fn a_service_meters_interfaces_and_collects_into_one_archive() {
     }
     let counted = "component=\"meter-2\",event=\"records_filtered\"";
     assert!(metrics.contains(counted), "{metrics}");
+    service.stop();
+}
+
+/// The service answers meanwhile, and meters what comes after.
+#[test]
+fn an_interface_of_a_service_may_go_away_and_come_back() {
+    if !is_inside("meter_live::an_interface_of_a_service_may_go_away_and_come_back") {
+        return;
+    }
+    cable();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("weir.toml");
+    let text = "[http]\nlisten = '127.0.0.1:0'\n[archive]\nfolder = 'archive'\n\
+        [[meter]]\ninterfaces = ['out']\nexporter = '192.0.2.77'\nidle_timeout = '100ms'\ninterface_retry = '50ms'\n";
+    std::fs::write(&config, text).expect("written");
+    let service = Service::of(weir().arg("serve").arg(&config), false);
+    let until = Instant::now() + PATIENCE;
+    let metered = || {
+        let answer = service.sql("SELECT count(*) FROM flows WHERE dst_addr = '10.9.0.2'");
+        answer.json()["rows"][0][0].as_u64().unwrap_or(0)
+    };
+    let meter_more_than = |before: u64| {
+        while metered() <= before {
+            assert!(Instant::now() < until, "nothing was metered");
+            let sender = UdpSocket::bind("10.9.0.1:0").expect("a socket");
+            sender.send_to(b"whatever", "10.9.0.2:4739").expect("sent");
+        }
+    };
+    let counted = |event: &str| {
+        let begin = format!("weir_component_events_total{{component=\"meter\",event=\"{event}\"}} ");
+        let metrics = service.ask("GET", "/metrics", &[], "").body;
+        metrics.lines().find_map(|line| line.strip_prefix(&begin)?.parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    meter_more_than(0);
+    ip("link del in");
+    while counted("interfaces_lost") < 1.0 || counted("interface_retries_failed") < 1.0 {
+        assert!(Instant::now() < until, "it is not said that the interface is gone");
+    }
+    assert_eq!(service.ask("GET", "/readyz", &[], "").status, 200);
+    let packets = counted("packets");
+    cable();
+    // what was on its way when the interface went is in the archive by now, or comes first
+    meter_more_than(metered());
+    meter_more_than(metered());
+    assert!(counted("packets") > packets, "counters go on");
     service.stop();
 }

@@ -73,6 +73,7 @@ const FATES: &[(&str, &str, Fate)] = &[
     ("delete", "/questions/{id}", Fate::Free),
     ("get", "/live", Fate::Refused),
     ("post", "/reload", Fate::Free),
+    ("post", "/ingest", Fate::Refused),
 ];
 
 /// An archive of made-up flows, and a service with users of four kinds.

@@ -32,6 +32,19 @@ fn names(text: &str) -> BTreeSet<String> {
     words.filter(|word| word.starts_with("weir_")).map(str::to_owned).collect()
 }
 
+/// Counters of the archive that a dashboard names.
+fn archive_events(dashboard: &str) -> BTreeSet<String> {
+    let dashboard: Value = serde_json::from_str(dashboard).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
+    let texts = targets.filter_map(|target| target["expr"].as_str().map(str::to_owned));
+    let named = texts.filter_map(|text| {
+        let rest = text.split_once("component=\"archive\", event=")?.1.to_owned();
+        Some(rest.trim_start_matches(['~', '"']).split('"').next()?.to_owned())
+    });
+    named.flat_map(|names| names.split('|').map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
 /// Every metric of a service that has everything.
 fn metrics() -> String {
     let folder = tempfile::tempdir().expect("a folder");
@@ -90,6 +103,12 @@ fn every_counter_is_a_metric_and_every_metric_that_is_named_exists() {
         for name in named {
             assert!(exported.contains(&name), "{file}: there is no metric {name}");
         }
+    }
+    let dashboard = std::fs::read_to_string(packaging("grafana/weir.json")).expect("a dashboard");
+    let events = archive_events(&dashboard);
+    assert!(events.contains("sync_failures") && events.len() > 5, "{events:?}");
+    for event in events {
+        assert!(text.contains(&format!("component=\"archive\",event=\"{event}\"")), "there is no counter {event}");
     }
     // labels come from closed sets: who sends datagrams or requests adds none
     let labels: BTreeSet<&str> = text

@@ -195,6 +195,32 @@ fn a_file_overrides_what_exporters_report_and_is_read_again() {
     assert!(!checked.status.success() && errors.contains("line 2: 'often' is no interval"), "{errors}");
 }
 
+/// Watches that run, and those that are tested on the past.
+#[test]
+fn watches_of_the_service_use_its_corrections() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (table, watches) = (folder.path().join("corrections.csv"), folder.path().join("watches"));
+    std::fs::write(&table, format!("{HEADER}\n,,,,,,50\n")).expect("written");
+    std::fs::create_dir(&watches).expect("a folder");
+    let query =
+        "SELECT sum(bytes_scaled) AS scaled, sum(bytes) AS kept FROM TUMBLE(flows, received, INTERVAL '1' SECOND)";
+    std::fs::write(watches.join("sums.toml"), format!("query = \"{query}\"\n")).expect("written");
+    let (archive, table) = (folder.path().join("archive").display().to_string(), table.display().to_string());
+    let watches = watches.display().to_string();
+    let demo = ["--archive", &archive, "--demo", "--watch", &watches, "--sampling-corrections", &table];
+    let service = Service::start(&demo);
+    let check = |row: &Value| {
+        let [scaled, kept] = ["scaled", "kept"].map(|name| row[name].as_u64().expect("a number"));
+        assert!(kept > 0 && scaled == 50 * kept, "{row}");
+    };
+    let reports = service.wait_for("/reports", |reports| reports.as_array().is_some_and(|all| !all.is_empty()));
+    check(&reports[0]["rows"][0]);
+    let json = ["Content-Type: application/json"];
+    let tested = service.ask("POST", "/api/v1/watches/sums/backtest", &json, "{}").json();
+    check(&tested["first_reports"][0]["evidence"][0]);
+    service.stop();
+}
+
 #[test]
 fn who_sees_a_part_has_the_sampling_of_that_part() {
     let folder = tempfile::tempdir().expect("a folder");

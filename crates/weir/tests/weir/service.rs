@@ -61,6 +61,10 @@ impl Service {
     }
 
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+        self.ask_octets(method, path, headers, body.as_bytes())
+    }
+
+    pub(crate) fn ask_octets(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Answer {
         let host = format!("Host: {}", self.address);
         let has_host = headers.iter().any(|header| header.starts_with("Host:"));
         let mut head = vec![format!("{method} {path} HTTP/1.1"), "Connection: close".to_owned()];
@@ -70,7 +74,8 @@ impl Service {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         // a service that refuses a large body does not read it
-        let _ = stream.write_all(format!("{}\r\n\r\n{body}", head.join("\r\n")).as_bytes());
+        let head = format!("{}\r\n\r\n", head.join("\r\n"));
+        let _ = stream.write_all(&[head.as_bytes(), body].concat());
         let mut octets = Vec::new();
         let _ = stream.read_to_end(&mut octets);
         Answer::of(&octets)

@@ -155,6 +155,35 @@ fn a_chain_runs_watches_and_hands_the_flows_on() {
     assert_eq!(journal.lines().count(), 2);
 }
 
+/// A chain says so by an option of its transform.
+#[test]
+fn sampling_is_corrected_for_watches_of_a_chain() {
+    /// 2026-01-01T12:00:00Z.
+    const NOON_MS: i64 = 1_767_268_800_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let mut writer = Writer::open(&path("flows"), ArchiveOptions::default()).expect("an archive").0;
+    append_at(&mut writer, 1, NOON_MS);
+    writer.close().expect("sealed");
+    let query = "SELECT sum(bytes_scaled) AS bytes, sum(bytes) AS kept FROM TUMBLE(flows, received, INTERVAL '1' DAY)";
+    std::fs::write(path("days.toml"), format!("query = \"{query}\"")).expect("a file");
+    let chain = "[components.reader]\ntype = \"archive-reader\"\narchive = \"flows\"\n\
+                 [components.watch]\ntype = \"watch\"\ninputs = \"reader\"\nwatches = [\"days.toml\"]\njournal = \"journal\"\n\
+                 when_full = \"wait\"\nsampling_corrections = \"sampling.csv\"\n\
+                 [components.count]\ntype = \"counter\"\ninputs = \"watch\"\n";
+    std::fs::write(path("chain.toml"), chain).expect("a file");
+    let printed = |interval: &str| {
+        std::fs::write(path("sampling.csv"), format!("{}\n,,,,,,{interval}\n", weir_flow::scaling::HEADER))
+            .expect("a file");
+        let output = run(&["chain", "run", path("chain.toml").to_str().expect("UTF-8")]);
+        (output.status.success(), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    let (is_right, wrong) = printed("often");
+    assert!(!is_right && wrong.contains("'often' is no interval"), "{wrong}");
+    let (is_right, reports) = printed("50");
+    assert!(is_right && reports.contains("bytes=200 kept=4"), "{reports}");
+}
+
 /// As `weir sql --sampling-corrections` does.
 #[test]
 fn sampling_is_corrected_for_watches() {

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_capture::{
     FailedFiles, FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, open_files, open_live,
 };
-use weir_chain::{FileEnd, Notices, OptionError};
+use weir_chain::{FileEnd, Notices, OptionError, TimeSpan};
 use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Selection, Timeouts};
 use weir_routes::AsChoice;
 
@@ -27,6 +28,8 @@ pub(super) struct Configuration {
     failed: FailedFiles,
     filter: Option<String>,
     live: Option<LiveOptions>,
+    /// How often interfaces that have gone away are tried again.
+    pub(super) retry: Option<Duration>,
     pub(super) routes: Option<RouteFiles>,
 }
 
@@ -43,6 +46,7 @@ impl Configuration {
         let MeterSourceOptions { files, interfaces, packets, routing, .. } = options;
         let filter = packets.packet_filter.filter(|text| !text.is_empty());
         let usual_snap = if looks_into_payload { PAYLOAD_OCTETS } else { HEADERS_OCTETS };
+        let retry = packets.interface_retry.filter(|every| !interfaces.is_empty() && !every.is_zero());
         let live = (!interfaces.is_empty()).then(|| LiveOptions {
             interfaces,
             promiscuous: packets.promiscuous,
@@ -53,7 +57,14 @@ impl Configuration {
         });
         let routes = routes(routing, live.is_some());
         let failed = FailedFiles::default();
-        Ok(Self { options: meter_options, workers: packets.workers, files, failed, filter, live, routes })
+        let retry = retry.map(TimeSpan::duration);
+        Ok(Self { options: meter_options, workers: packets.workers, files, failed, filter, live, retry, routes })
+    }
+
+    /// The interfaces, for a line about them.
+    pub(super) fn interfaces(&self) -> String {
+        let names = self.live.as_ref().map(|live| live.interfaces.join(", ")).unwrap_or_default();
+        format!("interface {names}")
     }
 
     /// Opens what packets come from.

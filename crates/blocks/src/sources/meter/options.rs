@@ -128,6 +128,9 @@ options! {
         sampling: Sampling = Sampling::None,
         /// The n of `sampling`.
         sampling_interval: u32 = 1 => 1..=u32::MAX as u64,
+        /// Try to capture again this often once all interfaces have gone away; without it the meter ends then. In weir serve it
+        /// is 5s.
+        interface_retry: Option<TimeSpan>,
         /// Workers, each with a processor core to itself; one alone runs in the thread of the chain.
         workers: usize = 1 => 1..=256,
     }

@@ -26,8 +26,8 @@ pub(super) struct Telling {
     exporter: Vec<u8>,
     domain: u32,
     sampling: Option<Sampling>,
-    counters: Vec<(Counter, Count)>,
-    not_flows: [Counter; NotFlow::COUNT],
+    counters: Vec<Counted>,
+    not_flows: [Counted; NotFlow::COUNT],
     interfaces_told: usize,
     /// When flows were told last, milliseconds since the epoch.
     clock_ms: i64,
@@ -38,6 +38,31 @@ type Sampling = (Selection, u32);
 
 /// Takes one of the counts.
 type Count = fn(&MeterCounts, &SourceCounts) -> u64;
+
+/// The name of what is a maximum and no sum.
+const PEAK: &str = "flows_peak";
+
+/// A counter, and what it was when the process that is counted began.
+struct Counted {
+    counter: Counter,
+    before: u64,
+    is_peak: bool,
+}
+
+impl Counted {
+    fn new(counter: Counter, name: &str) -> Self {
+        Self { counter, before: 0, is_peak: name == PEAK }
+    }
+
+    /// Has the counter be at least so much more than before.
+    fn raise(&self, count: u64) {
+        self.counter.add((self.before + count).saturating_sub(self.counter.get()));
+    }
+
+    fn begin_again(&mut self) {
+        self.before = if self.is_peak { 0 } else { self.counter.get() };
+    }
+}
 
 const COUNTERS: &[(&str, Count)] = &[
     ("packets", |meter, _| meter.packets),
@@ -74,22 +99,34 @@ impl Telling {
             exporter,
             domain: options.observation_domain,
             sampling: options.sampling,
-            counters: COUNTERS.iter().map(|&(name, count)| (counter(name), count)).collect(),
-            not_flows: std::array::from_fn(|reason| counter(NotFlow::ALL[reason].name())),
+            counters: COUNTERS.iter().map(|&(name, _)| Counted::new(counter(name), name)).collect(),
+            not_flows: std::array::from_fn(|reason| {
+                let name = NotFlow::ALL[reason].name();
+                Counted::new(counter(name), name)
+            }),
             interfaces_told: 0,
             clock_ms: 0,
         }
+    }
+
+    /// Goes on with a Metering Process that counts from 0 again, and tells its interfaces.
+    pub(super) fn begin_again(&mut self, metering: Metering) {
+        for counted in self.counters.iter_mut().chain(&mut self.not_flows) {
+            counted.begin_again();
+        }
+        self.metering = metering;
+        self.interfaces_told = 0;
     }
 
     /// Brings counters up to date, and tells what has not been told. Nothing is told before the first flows, whose time
     /// it is told with.
     pub(super) fn tell(&mut self, flows: Option<&FlowBatch>) -> SideTables {
         let (meter, source) = (self.metering.counts(), self.metering.source_counts());
-        for (counter, count) in &self.counters {
-            counter.add(count(&meter, &source).saturating_sub(counter.get()));
+        for (counted, (_, count)) in self.counters.iter().zip(COUNTERS) {
+            counted.raise(count(&meter, &source));
         }
-        for (counter, count) in self.not_flows.iter().zip(meter.not_flows) {
-            counter.add(count.saturating_sub(counter.get()));
+        for (counted, count) in self.not_flows.iter().zip(meter.not_flows) {
+            counted.raise(count);
         }
         let Some(flows) = flows else { return SideTables::default() };
         let received = flows.primitive::<TimestampMillisecondType>(Column::Received);
@@ -137,5 +174,29 @@ impl Telling {
             (SAMPLING_PACKET_SPACE, &space),
         ];
         rows.push(&row, elements.into_iter().map(|(id, octets)| (0, id, octets)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_go_on_when_the_count_begins_at_0_again() {
+        let counters = weir_chain::Counters::new();
+        let mut packets = Counted::new(counters.counter("packets"), "packets");
+        let mut peak = Counted::new(counters.counter(PEAK), PEAK);
+        for (count, [packets_then, peak_then]) in [(5, [5, 5]), (7, [7, 7])] {
+            packets.raise(count);
+            peak.raise(count);
+            assert_eq!([packets.counter.get(), peak.counter.get()], [packets_then, peak_then]);
+        }
+        packets.begin_again();
+        peak.begin_again();
+        for (count, [packets_then, peak_then]) in [(0, [7, 7]), (3, [10, 7]), (9, [16, 9])] {
+            packets.raise(count);
+            peak.raise(count);
+            assert_eq!([packets.counter.get(), peak.counter.get()], [packets_then, peak_then]);
+        }
     }
 }

@@ -17,17 +17,17 @@ use weir_blocks::sources::meter::MeterSourceOptions;
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::options::OptionSpec;
-use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, options};
+use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, TimeSpan, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
 use weir_serve::{
-    AuditOptions, ConfigFile, FlightOptions, HttpOptions, PostgresOptions, QuestionOptions, Reloaded, Reloader, Server,
-    ServiceOptions, granting,
+    AuditOptions, ConfigFile, FlightOptions, HttpOptions, Ingest, IngestOptions, PostgresOptions, QuestionOptions,
+    Reloaded, Reloader, Server, ServiceOptions, granting,
 };
 use weir_sql::EnrichmentFiles;
 
 use super::Args;
 use super::chains::{Chains, locked};
-use crate::command::collect::collecting;
+use crate::command::collect::{CollectingSources, collecting};
 use crate::command::{series, show_or_build};
 
 /// The sections of a configuration.
@@ -37,6 +37,7 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("archive", "Where the archive is, how it is sealed, and what is kept"),
     ("collect", "Where datagrams and connections come in"),
     ("meter", "Interfaces whose packets are metered into the archive"),
+    ("ingest", "How flows that programs push over HTTP are taken into the archive"),
     ("chain", "Chains that run beside the service"),
     ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
     ("statistics", "What statistics are kept of"),
@@ -50,6 +51,8 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("users", "Who may ask"),
 ];
 
+/// How often interfaces that have gone away are tried again, unless a section says otherwise.
+const INTERFACE_RETRY: TimeSpan = TimeSpan::from_secs(5);
 /// Sections that are read again while the service runs.
 const READ_AGAIN: &[&str] = &["access", "roles", "users"];
 /// The section whose files are read again, and whose names of files are those of questions then; what is kept with flows goes on to be
@@ -90,7 +93,8 @@ options! {
 options! {
     /// A section `meter`, which has the options of the source `meter`.
     struct MeterSection {
-        /// Capture on these interfaces; it takes CAP_NET_RAW. One that goes away ends the service.
+        /// Capture on these interfaces; it takes CAP_NET_RAW. When all of them have gone away they are tried again, as
+        /// interface_retry says: those that are not to wait for others have a section of their own.
         interfaces: Vec<String>,
         /// Address of the exporter that flows have.
         exporter: IpAddr = IpAddr::from([127, 0, 0, 1]),
@@ -113,6 +117,7 @@ options! {
 impl From<MeterSection> for MeterSourceOptions {
     fn from(section: MeterSection) -> Self {
         let MeterSection { interfaces, exporter, filter, packets, flows, measured, routing } = section;
+        let packets = PacketOptions { interface_retry: packets.interface_retry.or(Some(INTERFACE_RETRY)), ..packets };
         Self { interfaces, exporter, filter, packets, flows, measured, routing, ..Self::default() }
     }
 }
@@ -184,6 +189,7 @@ pub(in crate::command) fn specs(section: &str) -> Vec<OptionSpec> {
         "archive" => ArchiveSection::specs(),
         "collect" => CollectSection::specs(),
         "meter" => MeterSection::specs(),
+        "ingest" => IngestOptions::specs(),
         "chain" => ChainSection::specs(),
         "statistics" => StatisticsSection::specs(),
         "watch" => WatchSection::specs(),
@@ -207,6 +213,7 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
     file.section::<ArchiveSection>("archive")?;
     file.section::<CollectSection>("collect")?;
     file.list::<MeterSection>("meter")?;
+    file.section::<IngestOptions>("ingest")?;
     file.list::<ChainSection>("chain")?;
     file.section::<StatisticsSection>("statistics")?;
     file.section::<WatchSection>("watch")?;
@@ -264,7 +271,9 @@ impl Settings {
         let archive: ArchiveSection = section(&file, "archive", &named)?.unwrap_or_default();
         let meters: Vec<MeterSection> = file.list("meter").map_err(&named)?;
         let chains: Vec<ChainSection> = file.list("chain").map_err(&named)?;
-        let collect = collect_section(args, &file, archive.folder.is_some() || !meters.is_empty(), &named)?;
+        let ingest = section::<IngestOptions>(&file, "ingest", &named)?.map(Ingest::new);
+        let has_other = archive.folder.is_some() || !meters.is_empty() || ingest.is_some();
+        let collect = collect_section(args, &file, has_other, &named)?;
         let mut http: HttpOptions = section(&file, "http", &named)?.unwrap_or_default();
         http.listen = args.listen.unwrap_or(http.listen);
         let watches = section::<WatchSection>(&file, "watch", &named)?.map(|section| section.folder);
@@ -282,7 +291,7 @@ impl Settings {
         let mut questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
         questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
-        let is_collecting = collect.is_some() || !meters.is_empty();
+        let is_collecting = collect.is_some() || !meters.is_empty() || ingest.is_some();
         let reloader = args.config.clone().map(|path| {
             let told = Arc::clone(&running);
             let tell = move || locked(&told).iter().for_each(ReloadSignal::ask);
@@ -298,6 +307,7 @@ impl Settings {
             watches: args.watch.clone().or(watches),
             dashboards,
             collecting: collect.as_ref().map(|collect| addresses(&collect.listening.listen)).unwrap_or_default(),
+            ingest,
             audit,
             enrichment,
             reloader,
@@ -326,11 +336,12 @@ impl Settings {
 
     /// The chain that collects and meters; `None` when it would do neither.
     pub(super) fn chain(&self) -> Option<ChainBuilder> {
-        if self.collect.is_none() && self.meters.is_empty() {
+        let are_pushed = self.service.ingest.is_some();
+        if self.collect.is_none() && self.meters.is_empty() && !are_pushed {
             return None;
         }
         let folder = &self.service.archive;
-        let source = self.collect.clone().map(|section| {
+        let collector = self.collect.clone().map(|section| {
             let CollectSection { listening, connections, tls, relaying, limits } = section;
             CollectorSourceOptions { archive: None, listening, connections, tls, relaying, limits }
         });
@@ -347,7 +358,7 @@ impl Settings {
         });
         let EnrichmentSection { reverse_dns, addresses, exporters } = self.enrichment.clone();
         let enrichment = EnrichOptions { reverse_dns, addresses, exporters, ..EnrichOptions::default() };
-        Some(collecting(source, meters, enrichment, sink, statistics))
+        Some(collecting(CollectingSources { collector, meters, are_pushed }, enrichment, sink, statistics))
     }
 }
 
@@ -357,7 +368,7 @@ fn addresses(listen: &[String]) -> Vec<String> {
 }
 
 /// What is collected: what the command line or the file says, and something on this machine when there is neither that nor
-/// anything else (`has_other`: an archive to look at, or interfaces to meter).
+/// anything else (`has_other`: an archive to look at, interfaces to meter, or flows that are pushed).
 fn collect_section(
     args: &Args,
     file: &ConfigFile,

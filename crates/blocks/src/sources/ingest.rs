@@ -1,0 +1,148 @@
+//! Hands on flows that programs push into this process, with lines of the books that account for them.
+//!
+//! There are no datagrams behind such flows, so the books have one count for them: what was stored, for each exporter and minute.
+//! The queue belongs to whoever answers the programs (see [`weir_collect::intake`]); this source takes from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, NoOptions, Opener, OptionError, Outlet,
+    Pulled, Role, Source,
+};
+use weir_collect::intake::{self, Intake, Taken};
+use weir_flow::books::stored_rows;
+use weir_flow::{BooksBatch, Delivery, SideTables};
+
+use crate::reception::Reception;
+
+/// Flows that are pushed.
+pub const KIND: ComponentKind<NoOptions> = ComponentKind {
+    name: "ingest",
+    role: Role::Source,
+    inputs: &[],
+    doc: "Hands on flows that programs push over HTTP into the process that it runs in, in the order in which they were \
+          taken. Only weir serve takes any, with the section ingest of its configuration; elsewhere the chain does not \
+          begin. With the flows come lines of the books that count them as stored. It counts records_stored, pushes_taken, \
+          pushes_full (refused because the queue was full, or the chain ended), pushes_bad (refused because something was \
+          wrong with them) and times_replaced (times of reception that cannot be, or that are of more than 1000 days in \
+          one push: the present stands for them).",
+    configure,
+};
+
+/// How long one call may take.
+const WAIT: Duration = Duration::from_millis(100);
+
+#[expect(clippy::unnecessary_wraps, reason = "every kind is configured by a function of this type")]
+fn configure(_: NoOptions) -> Result<Opener, OptionError> {
+    Ok(Box::new(|context: &ComponentContext| {
+        let intake = intake::offered().ok_or_else(|| {
+            ComponentError::new(
+                "nothing in this process takes flows over HTTP\n\
+                 hint: weir serve does, with the section [ingest] in its configuration",
+            )
+        })?;
+        let counter = |name| context.counters.counter(name);
+        Ok(Built::Source(Box::new(Ingest {
+            intake,
+            stored: counter("records_stored"),
+            taken: counter("pushes_taken"),
+            full: counter("pushes_full"),
+            bad: counter("pushes_bad"),
+            context: context.clone(),
+        })))
+    }))
+}
+
+struct Ingest {
+    intake: Arc<Intake>,
+    stored: Counter,
+    taken: Counter,
+    full: Counter,
+    bad: Counter,
+    context: ComponentContext,
+}
+
+impl Ingest {
+    fn count(&self) {
+        let counts = self.intake.counts();
+        let pairs = [(&self.taken, counts.taken()), (&self.full, counts.full()), (&self.bad, counts.bad())];
+        for (counter, count) in pairs {
+            counter.add(count.saturating_sub(counter.get()));
+        }
+    }
+}
+
+impl Source for Ingest {
+    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+        let taken = self.intake.take(WAIT);
+        self.count();
+        let pushed = match taken {
+            Taken::Flows(flows) => flows,
+            Taken::Nothing => return Ok(Pulled::Nothing),
+            Taken::Ended => return Ok(Pulled::Ended),
+        };
+        // the present is that of each push, and its days are judged by themselves
+        let mut reception = Reception::new(&self.context);
+        for flows in pushed {
+            let flows = reception.judged_flows(flows);
+            self.stored.add(flows.rows() as u64);
+            let books = Some(BooksBatch::from_rows(&stored_rows(&flows)));
+            let side_tables = SideTables { books, others: Vec::new() };
+            out.burst(Burst::from(Delivery { flows: Some(flows), side_tables }));
+        }
+        Ok(Pulled::More)
+    }
+
+    fn stop(&mut self) {
+        self.intake.close();
+    }
+}
+
+impl Drop for Ingest {
+    /// A chain that failed takes nothing any more.
+    fn drop(&mut self) {
+        self.intake.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_chain::{AnyKind, compliance};
+    use weir_flow::{Column, FlowBatchBuilder};
+
+    use super::*;
+
+    const INGEST: &'static dyn AnyKind = &KIND;
+
+    /// There is one intake in a process, so this is one test.
+    #[test]
+    fn complies_and_hands_on_what_was_pushed() {
+        let closed = Arc::new(Intake::new(1 << 20));
+        closed.close();
+        intake::offer(closed);
+        assert!(compliance::source(INGEST, "").is_empty());
+        let intake = Arc::new(Intake::new(1 << 20));
+        intake::offer(Arc::clone(&intake));
+        let (Built::Source(mut source), context) = compliance::open(INGEST, "") else { panic!("no source") };
+        let mut out = Outlet::new();
+        assert_eq!(source.pull(&mut out).expect("nothing"), Pulled::Nothing);
+        // 2025-06-01T00:00:00Z by `date -d`, and a time that cannot be one of reception
+        let times = [1_748_736_000_000, -1];
+        let mut builder = FlowBatchBuilder::new(times.len());
+        builder.begin_rows(times.len());
+        builder.time(Column::Received).extend(times.into_iter());
+        intake.push(vec![builder.finish()], 100).expect("there is room");
+        source.stop();
+        assert_eq!(source.pull(&mut out).expect("flows"), Pulled::More);
+        let bursts: Vec<Burst> = out.drain().collect();
+        assert_eq!(bursts.iter().map(Burst::len).sum::<usize>(), 2);
+        let books = bursts[0].side_tables().books.as_ref().expect("books");
+        assert_eq!(books.record_batch().num_rows(), 2, "two minutes of one exporter");
+        assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
+        assert!(intake.push(Vec::new(), 1).is_err(), "it is closed");
+        assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
+        let counted = ["records_stored", "pushes_taken", "pushes_full", "times_replaced"];
+        assert_eq!(counted.map(|name| context.counters.counter(name).get()), [2, 1, 1, 1]);
+    }
+}

@@ -1,0 +1,146 @@
+//! Flows that programs push over HTTP, and what whoever may push them may not do.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::ipc::writer::StreamWriter;
+use serde_json::{Value, json};
+
+use super::service::{Answer, PATIENCE, Service, hash};
+
+const ARROW: &str = "Content-Type: application/vnd.apache.arrow.stream";
+const ANN: &str = "Authorization: Bearer ann:right";
+const BOB: &str = "Authorization: Bearer bob:right";
+const PROBE: &str = "Authorization: Bearer probe:right";
+
+/// A service that takes flows, with an admin, an analyst, and one who may push.
+fn service(folder: &Path) -> Service {
+    let token = hash("right");
+    let user = |name: &str, role: &str| format!("[[users]]\nname = '{name}'\nrole = '{role}'\ntokens = ['{token}']\n");
+    let text = format!(
+        "[archive]\nfolder = 'archive'\n[ingest]\nbody_max = '64KiB'\n{}{}{}",
+        user("ann", "admin"),
+        user("bob", "analyst"),
+        user("probe", "ingest")
+    );
+    let config = folder.join("weir.toml");
+    std::fs::write(&config, text).expect("written");
+    Service::start(&[&config.display().to_string()])
+}
+
+fn stream(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
+    let rows = RecordBatch::try_from_iter(columns).expect("a batch");
+    let mut octets = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut octets, rows.schema_ref()).expect("a stream");
+    writer.write(&rows).expect("written");
+    writer.finish().expect("finished");
+    drop(writer);
+    octets
+}
+
+/// Three flows of two exporters, 600 bytes.
+fn flows() -> Vec<u8> {
+    let texts = |texts: [&str; 3]| -> ArrayRef { Arc::new(StringArray::from(texts.to_vec())) };
+    stream(vec![
+        ("exporter", texts(["192.0.2.1", "192.0.2.1", "192.0.2.2"])),
+        ("src_addr", texts(["198.51.100.1", "198.51.100.2", "2001:db8::1"])),
+        ("bytes", Arc::new(Int64Array::from(vec![100, 200, 300]))),
+    ])
+}
+
+fn push(service: &Service, who: &str, body: &[u8]) -> Answer {
+    service.ask_octets("POST", "/api/v1/ingest", &[ARROW, who], body)
+}
+
+fn sql(service: &Service, statement: &str) -> Value {
+    let body = json!({ "statement": statement }).to_string();
+    let answer = service.ask("POST", "/api/v1/sql", &["Content-Type: application/json", ANN], &body);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    answer.json()["rows"].clone()
+}
+
+#[test]
+fn flows_that_are_pushed_are_in_the_archive_and_in_the_books() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = service(folder.path());
+    for who in [PROBE, ANN] {
+        let answer = push(&service, who, &flows());
+        assert_eq!((answer.status, &answer.json()["flows"]), (202, &json!(3)), "{}", answer.body);
+    }
+    let until = Instant::now() + PATIENCE;
+    while sql(&service, "SELECT count(*), sum(bytes), count(received) FROM flows") != json!([[6, 1200, 6]]) {
+        assert!(Instant::now() < until, "the flows come into the archive");
+        std::thread::yield_now();
+    }
+    let stored = "SELECT exporter, sum(records_stored) FROM exporter_books GROUP BY exporter ORDER BY exporter";
+    assert_eq!(sql(&service, stored), json!([["192.0.2.1", 4], ["192.0.2.2", 2]]));
+    let counted = |event: &str, count: u64| {
+        let line = format!("weir_component_events_total{{component=\"ingest\",event=\"{event}\"}} {count}");
+        while !service.ask("GET", "/metrics", &[ANN], "").body.contains(&line) {
+            assert!(Instant::now() < until, "{line}");
+            std::thread::yield_now();
+        }
+    };
+    counted("records_stored", 6);
+    counted("pushes_taken", 2);
+    // what is wrong is refused whole, with what to do
+    let unknown = stream(vec![("octets", Arc::new(Int64Array::from(vec![1])))]);
+    let answer = push(&service, PROBE, &unknown);
+    assert_eq!(answer.problem(), (400, "not columns of flows: octets".to_owned()));
+    assert!(answer.json()["hint"].as_str().is_some_and(|hint| hint.contains("/api/v1/columns")));
+    assert_eq!(push(&service, PROBE, b"PAR1").problem().0, 400);
+    assert_eq!(push(&service, PROBE, &vec![0; 65 << 10]).problem().0, 413);
+    let json = service.ask("POST", "/api/v1/ingest", &["Content-Type: application/json", PROBE], "{}");
+    assert_eq!(json.problem().0, 400);
+    counted("pushes_bad", 4);
+    assert_eq!(push(&service, BOB, &flows()).problem(), (403, "'bob' is analyst, and this takes ingest".to_owned()));
+    assert_eq!(push(&service, "X-Nobody: 1", &flows()).problem().0, 401);
+    assert_eq!(sql(&service, "SELECT count(*) FROM flows"), json!([[6]]));
+    service.stop();
+}
+
+#[test]
+fn who_may_push_flows_may_do_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = service(folder.path());
+    let described = service.ask("GET", "/api/v1/openapi.json", &[], "").json();
+    let mut refused = 0;
+    for (path, methods) in described["paths"].as_object().expect("paths") {
+        for method in methods.as_object().expect("methods").keys() {
+            if path == "/ingest" {
+                continue;
+            }
+            let concrete = format!("/api/v1{path}")
+                .replace("{name}", "any")
+                .replace("{id}", "1")
+                .replace("{address}", "192.0.2.1");
+            let answer = service.ask(&method.to_uppercase(), &concrete, &[PROBE], "");
+            assert_eq!(
+                answer.problem(),
+                (403, "'probe' may push flows, and nothing else".to_owned()),
+                "{method} {path}"
+            );
+            refused += 1;
+        }
+    }
+    assert!(refused > 30, "{refused}");
+    for path in ["/metrics", "/api/v1/openapi.json", "/api/v1/ingest/", "/api/v1/nothing"] {
+        assert_eq!(service.ask("GET", path, &[PROBE], "").problem().0, 403, "{path}");
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(service.ask("GET", path, &[PROBE], "").status, 200, "{path}");
+    }
+    assert_eq!(push(&service, PROBE, &flows()).status, 202);
+}
+
+#[test]
+fn a_service_without_the_section_takes_no_flows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = super::service::archive(folder.path(), "100");
+    let service = Service::start(&["--archive", &archive]);
+    let answer = service.ask_octets("POST", "/api/v1/ingest", &[ARROW], &flows());
+    assert_eq!(answer.problem().0, 404);
+    assert!(answer.json()["hint"].as_str().is_some_and(|hint| hint.contains("[ingest]")));
+}

@@ -1,0 +1,19 @@
+import { describe, expect, it } from "vitest";
+import { dateTime } from "./times.ts";
+import { whyEmpty } from "./whyEmpty.ts";
+
+describe("why an answer is empty", () => {
+  it("is what the server says, with how far the archive reaches", () => {
+    const [first_ms, last_ms] = [1_764_000_000_000, 1_764_003_600_000];
+    expect(whyEmpty({ text: "no flows of this time", first_ms, last_ms })).toEqual({
+      title: "No flows of this time",
+      sentence: `The archive has flows from ${dateTime(first_ms)} to ${dateTime(last_ms)}.`,
+    });
+    expect(whyEmpty({ text: "no flow passes the filter", first_ms: null, last_ms: null })).toEqual({ title: "No flow passes the filter", sentence: "" });
+  });
+
+  it("is not guessed when a server says nothing", () => {
+    expect(whyEmpty(null)).toEqual({ title: "No flows match", sentence: "" });
+    expect(whyEmpty(undefined).title).toBe("No flows match");
+  });
+});
