@@ -57,7 +57,12 @@ impl Flows {
 
     /// The simulated clock after the flows so far, milliseconds since the epoch. No flow so far ends later.
     pub fn clock_ms(&self) -> i64 {
-        let elapsed_ms = u128::from(self.totals.flows) * 1000 / u128::from(self.model.flows_per_second);
+        self.clock_after(self.totals.flows)
+    }
+
+    /// The simulated clock after so many flows.
+    fn clock_after(&self, flows: u64) -> i64 {
+        let elapsed_ms = u128::from(flows) * 1000 / u128::from(self.model.flows_per_second);
         self.model.start_ms.saturating_add(i64::try_from(elapsed_ms).unwrap_or(i64::MAX))
     }
 
@@ -100,7 +105,9 @@ impl Flows {
         let mut builder = FlowBatchBuilder::new(rows.len());
         builder.begin_rows(rows.len());
         if self.model.received {
-            builder.time(Column::Received).repeat(self.clock_ms(), rows.len());
+            // each by itself: a batch of a slow model is minutes long
+            let received = (0..rows.len()).map(|row| self.clock_after(first + row as u64));
+            builder.time(Column::Received).extend(received);
         }
         builder.time(Column::Start).extend(rows.iter().map(|row| row.start_ms));
         builder.time(Column::End).extend(rows.iter().map(|row| row.end_ms));
