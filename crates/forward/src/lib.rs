@@ -35,8 +35,8 @@ pub use group::{ArchiveFailure, ForwardGroup, GroupArchive};
 pub use in_flight::InFlight;
 pub use state::{ForwardState, KeptForwarder, StateError, forwarders};
 pub use statistics::{
-    StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStep,
-    StatisticsStore,
+    KeptStatisticsForwarder, StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions,
+    StatisticsForwardState, StatisticsForwarder, StatisticsLag, StatisticsStep, StatisticsStore, statistics_forwarders,
 };
 pub use store::{ForwardDelivery, ForwardOutcome, ForwardStore, StoreError, StoredRows};
 pub use thread::ForwardThread;

@@ -12,7 +12,7 @@ use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder};
 use weir_forward::identity::row_keys;
 use weir_forward::{
     ForwardCounters, ForwardCounts, ForwardDelivery, ForwardError, ForwardGroup, ForwardOptions, ForwardOutcome,
-    ForwardStore, Forwarder, GroupArchive, InFlight, StateError, StoreError, StoredRows, forwarders,
+    ForwardState, ForwardStore, Forwarder, GroupArchive, InFlight, StateError, StoreError, StoredRows, forwarders,
 };
 
 /// 2026-03-01 00:00:00 UTC.
@@ -139,12 +139,18 @@ fn others_read_how_far_forwarders_are() {
     writer.close().expect("closed");
     std::fs::write(dir.path().join("forward/other"), "weir forward 1\nposition 0:3\ncrc32c 00000000\n")
         .expect("written");
-    let last = Snapshot::open(dir.path()).expect("a snapshot").position();
+    let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
+    let last = snapshot.position();
     let found = forwarders(dir.path()).expect("read");
     let [own, other] = &found[..] else { panic!("two forwarders: {found:?}") };
     let state = own.state.as_ref().expect("its state");
     assert_eq!((own.name.as_str(), state.deliveries_waiting(last)), ("forward", 7));
     assert_eq!((state.counts.rows_forwarded, state.counts.deliveries_forwarded), (20 * ROWS, 20));
+    // the last flows are the 1,000th of all, received at 142 ms, and the 1,350th, at 192 ms
+    assert_eq!(state.lag_ms(&snapshot).expect("read"), Some(50));
+    assert_eq!(ForwardState::default().lag_ms(&snapshot).expect("read"), None, "nothing was forwarded");
+    let up_to_date = ForwardState { position: snapshot.follow_position(), ..*state };
+    assert_eq!(up_to_date.lag_ms(&snapshot).expect("read"), Some(0));
     assert!(other.name == "other" && matches!(other.state, Err(StateError::Damaged { .. })), "{other:?}");
 }
 
