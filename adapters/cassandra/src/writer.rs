@@ -23,11 +23,14 @@ const THREADS: usize = 2;
 
 /// Stores deliveries in Cassandra.
 pub struct CassandraStore {
-    runtime: Option<Runtime>,
+    threads: Arc<Threads>,
     cluster: Arc<Cluster>,
     ended: Receiver<ForwardOutcome>,
     ending: Sender<ForwardOutcome>,
 }
+
+/// The runtime of a store and of those that share it, which ends with the last of them.
+struct Threads(Option<Runtime>);
 
 impl CassandraStore {
     /// A store that connects when the first delivery comes; a cluster that is away then is waited for. Fails when the
@@ -37,13 +40,21 @@ impl CassandraStore {
         let mut builder = Builder::new_multi_thread();
         let builder = builder.worker_threads(THREADS).thread_name("weir-cassandra").enable_all();
         let runtime = builder.build().map_err(|error| CassandraError::Options(format!("no threads: {error}")))?;
+        let (threads, cluster) = (Arc::new(Threads(Some(runtime))), Arc::new(Cluster::new(options)));
         let (ending, ended) = channel();
-        Ok(Self { runtime: Some(runtime), cluster: Arc::new(Cluster::new(options)), ended, ending })
+        Ok(Self { threads, cluster, ended, ending })
+    }
+
+    /// A store for another forwarder: with the connections of this one, and its limit of batches in flight.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let (ending, ended) = channel();
+        Self { threads: Arc::clone(&self.threads), cluster: Arc::clone(&self.cluster), ended, ending }
     }
 
     /// Connects now, and makes sure of the tables: for a user who waits for the answer.
     pub fn connect(&self) -> Result<(), CassandraError> {
-        match &self.runtime {
+        match &self.threads.0 {
             Some(runtime) => runtime.block_on(self.cluster.ready()).map(drop),
             None => Ok(()),
         }
@@ -53,7 +64,7 @@ impl CassandraStore {
 impl ForwardStore for CassandraStore {
     fn begin(&mut self, delivery: ForwardDelivery) {
         let (cluster, ending) = (Arc::clone(&self.cluster), self.ending.clone());
-        let Some(runtime) = &self.runtime else { return };
+        let Some(runtime) = &self.threads.0 else { return };
         runtime.spawn(async move {
             let position = delivery.position;
             let result = cluster.store(delivery).await.map_err(Into::into);
@@ -69,10 +80,10 @@ impl ForwardStore for CassandraStore {
     }
 }
 
-impl Drop for CassandraStore {
+impl Drop for Threads {
     fn drop(&mut self) {
         // what is on its way is not waited for: it comes again
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }

@@ -1,5 +1,7 @@
 //! The archive at one position, for reading.
 
+mod received;
+
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 

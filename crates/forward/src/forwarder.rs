@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use weir_archive::{ArchiveError, FollowEvent, FollowOptions, FollowPosition, FollowedDelivery, Follower, Snapshot};
 
 use crate::identity::row_keys;
+use crate::in_flight::{InFlight, InFlightShare};
 use crate::state::StateFiles;
 use crate::{
     ForwardCounters, ForwardCounts, ForwardDelivery, ForwardOutcome, ForwardState, ForwardStore, StateError, StoreError,
@@ -111,7 +112,7 @@ pub struct Forwarder<S> {
     state: ForwardState,
     kept: ForwardState,
     kept_at: Instant,
-    rows_in_flight: u64,
+    in_flight: InFlightShare,
     pause: Pause,
     /// What the store refused last, since it took anything.
     refused: Option<StoreError>,
@@ -166,7 +167,7 @@ impl<S: ForwardStore> Forwarder<S> {
             state,
             kept: state,
             kept_at: Instant::now(),
-            rows_in_flight: 0,
+            in_flight: InFlightShare::of(InFlight::default()),
             pause: Pause::default(),
             refused: None,
             has_gap: false,
@@ -174,6 +175,12 @@ impl<S: ForwardStore> Forwarder<S> {
         };
         forwarder.count();
         Ok(forwarder)
+    }
+
+    /// The same with limits of what is in flight that are those of all forwarders which share it.
+    #[must_use]
+    pub fn sharing(self, in_flight: InFlight) -> Self {
+        Self { in_flight: InFlightShare::of(in_flight), ..self }
     }
 
     /// Forwards until it is to stop, or until everything is forwarded when `until_end` says so. What has begun then gets
@@ -212,7 +219,7 @@ impl<S: ForwardStore> Forwarder<S> {
             }
         }
         let began = Instant::now();
-        while self.rows_in_flight > 0 && began.elapsed() < grace && self.pause.until.is_none() {
+        while self.in_flight.rows() > 0 && began.elapsed() < grace && self.pause.until.is_none() {
             self.collect(TURN)?;
         }
         self.account_for_gap();
@@ -257,8 +264,8 @@ impl<S: ForwardStore> Forwarder<S> {
     }
 
     fn has_room(&self) -> bool {
-        let begun = self.pending.len() < self.options.deliveries_in_flight_max;
-        begun && self.rows_in_flight < self.options.rows_in_flight_max
+        // those count too that have ended before an earlier one
+        self.pending.len() < self.options.deliveries_in_flight_max && self.in_flight.has_room(&self.options)
     }
 
     fn take(&mut self, delivery: FollowedDelivery) {
@@ -271,7 +278,7 @@ impl<S: ForwardStore> Forwarder<S> {
             return self.end(position, ForwardCounts { deliveries_forwarded: 1, ..ForwardCounts::default() });
         };
         let row_keys = row_keys(position, &flows).into();
-        self.rows_in_flight += flows.rows() as u64;
+        self.in_flight.add(flows.rows() as u64);
         let delivery = ForwardDelivery { position, flows, origin: self.origin, row_keys };
         self.pending.insert(position, Pending::Begun(Box::new(delivery.clone())));
         self.store.begin(delivery);
@@ -300,7 +307,7 @@ impl<S: ForwardStore> Forwarder<S> {
     }
 
     fn count(&self) {
-        let counts = ForwardCounts { rows_in_flight: self.rows_in_flight, ..self.state.counts };
+        let counts = ForwardCounts { rows_in_flight: self.in_flight.rows(), ..self.state.counts };
         let waiting = self.counters.read().deliveries_waiting;
         self.counters.write(&ForwardCounts { deliveries_waiting: waiting, ..counts });
     }
@@ -313,7 +320,7 @@ impl<S: ForwardStore> Forwarder<S> {
             let Some(Pending::Begun(delivery)) = self.pending.remove(&position) else { continue };
             match result {
                 Ok(rows) => {
-                    self.rows_in_flight -= delivery.flows.rows() as u64;
+                    self.in_flight.remove(delivery.flows.rows() as u64);
                     self.pause.succeeded();
                     self.refused = None;
                     let counts = ForwardCounts {
@@ -363,7 +370,7 @@ impl<S: ForwardStore> Forwarder<S> {
         let waiting = self.pending.values().filter(|pending| !matches!(pending, Pending::Ended(_))).count();
         self.counters.write(&ForwardCounts {
             deliveries_waiting: behind + waiting as u64,
-            rows_in_flight: self.rows_in_flight,
+            rows_in_flight: self.in_flight.rows(),
             ..self.state.counts
         });
         if self.kept == self.state {

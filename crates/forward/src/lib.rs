@@ -9,11 +9,17 @@
 //! therefore have keys that depend on nothing but the archive, the delivery and what is in the row ([`identity`]): storing
 //! a row again writes over itself.
 //!
+//! **Many producers.** A [`ForwardGroup`] forwards several archives to one store: each producer of a host appends to an
+//! archive of its own, and one process hands all of them on.
+//!
 //! **Statistics** go the same way: a [`StatisticsForwarder`] follows a store of series and hands its steps on, one after the
 //! other.
 
 pub mod forwarder;
+pub mod in_flight;
 pub mod store;
+
+pub mod group;
 pub mod thread;
 
 pub mod identity;
@@ -25,10 +31,12 @@ pub mod state;
 
 pub use counters::{ForwardCounters, ForwardCounts};
 pub use forwarder::{ForwardError, ForwardOptions, Forwarder};
+pub use group::{ArchiveFailure, ForwardGroup, GroupArchive};
+pub use in_flight::InFlight;
 pub use state::{ForwardState, KeptForwarder, StateError, forwarders};
 pub use statistics::{
-    StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStep,
-    StatisticsStore,
+    KeptStatisticsForwarder, StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions,
+    StatisticsForwardState, StatisticsForwarder, StatisticsLag, StatisticsStep, StatisticsStore, statistics_forwarders,
 };
 pub use store::{ForwardDelivery, ForwardOutcome, ForwardStore, StoreError, StoredRows};
 pub use thread::ForwardThread;

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_archive::{FollowPosition, Position};
+use weir_archive::{ArchiveError, FollowPosition, Position, Snapshot};
 
 use crate::ForwardCounts;
 
@@ -70,6 +70,21 @@ impl ForwardState {
     /// Deliveries of an archive that are not acknowledged yet, by the last one that it has.
     pub fn deliveries_waiting(&self, last: Position) -> u64 {
         last.get().saturating_sub(self.position.position.get())
+    }
+
+    /// By how much the newest flow of the archive was received after the newest of those that are acknowledged, in
+    /// milliseconds; 0 when no delivery waits. `None` when that is not known: nothing was acknowledged yet, or no flow of it is
+    /// there any more.
+    ///
+    /// # Errors
+    /// Those of reading a file of the archive that is damaged or missing.
+    pub fn lag_ms(&self, snapshot: &Snapshot) -> Result<Option<u64>, ArchiveError> {
+        if self.deliveries_waiting(snapshot.position()) == 0 {
+            return Ok(Some(0));
+        }
+        let forwarded = snapshot.received_until_ms(self.position.position)?;
+        let newest = snapshot.received_until_ms(snapshot.position())?;
+        Ok(newest.zip(forwarded).map(|(newest, forwarded)| newest.saturating_sub(forwarded).max(0).unsigned_abs()))
     }
 }
 
@@ -229,7 +244,16 @@ pub struct KeptForwarder {
 /// # Errors
 /// [`StateError::File`] when the folder of their files cannot be listed; none when there is no such folder.
 pub fn forwarders(archive: &Path) -> Result<Vec<KeptForwarder>, StateError> {
-    let folder = archive.join(FOLDER);
+    let kept = kept(archive, parsed)?;
+    Ok(kept.into_iter().map(|(name, state)| KeptForwarder { name, state }).collect())
+}
+
+/// What is kept of each forwarder of an archive or of statistics, by their names.
+pub(crate) fn kept<T>(
+    of: &Path,
+    parsed: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<(String, Result<T, StateError>)>, StateError> {
+    let folder = of.join(FOLDER);
     let entries = match std::fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed(&folder))?,
@@ -245,9 +269,9 @@ pub fn forwarders(archive: &Path) -> Result<Vec<KeptForwarder>, StateError> {
             Ok(Some(lines)) => parsed(&lines).ok_or_else(damaged),
             Err(error) => Err(error),
         };
-        found.push(KeptForwarder { name: name.to_owned(), state });
+        found.push((name.to_owned(), state));
     }
-    found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     Ok(found)
 }
 

@@ -18,7 +18,7 @@ use arrow::datatypes::TimestampMillisecondType;
 use arrow::error::ArrowError;
 use weir_series::{Resolution, RowSelection, SeriesError, SeriesStore, StepsAfter};
 
-use crate::state::{StateFiles, value};
+use crate::state::{StateFiles, kept, value};
 use crate::{StateError, StoreError, StoredRows};
 
 /// Rows that are in memory at once, about.
@@ -391,25 +391,90 @@ fn resolution(series: &SeriesStore, step_secs: u32) -> Result<Resolution, Statis
     found.copied().ok_or(StatisticsForwardError::NoSuchStep { step_secs })
 }
 
+/// How far a forwarder of statistics is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatisticsForwardState {
+    /// Length of the steps that it forwards.
+    pub step_secs: u32,
+    /// When the last step begins that was acknowledged or is lost, in seconds since the epoch; `None` before the first.
+    pub through_secs: Option<i64>,
+    /// What was counted up to there.
+    pub counts: StatisticsForwardCounts,
+}
+
+/// How far a forwarder of statistics is behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatisticsLag {
+    /// Steps that wait, at most: what was never written counts too.
+    pub steps_waiting: u64,
+    /// How long after the last step that was forwarded the newest one begins that can be, in seconds.
+    pub secs: u64,
+}
+
+impl StatisticsForwardState {
+    /// How far it is behind a store of series. `None` when that is not known: nothing was forwarded yet, or there are no
+    /// steps of this length.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub fn lag(&self, series: &SeriesStore) -> Result<Option<StatisticsLag>, SeriesError> {
+        let found = series.resolutions().iter().find(|resolution| resolution.step_secs == self.step_secs);
+        let Some((&resolution, through_secs)) = found.zip(self.through_secs) else { return Ok(None) };
+        let Some((_, newest_secs)) = series.extent(resolution)? else { return Ok(None) };
+        let step_secs = i64::from(self.step_secs);
+        // another part of the newest of the finest steps may come, so it is forwarded with the next one
+        let is_finest = resolution == series.resolutions()[0];
+        let newest_secs = if is_finest { newest_secs - step_secs } else { newest_secs };
+        let secs = newest_secs.saturating_sub(through_secs).max(0);
+        let steps_waiting = (secs / step_secs.max(1)).unsigned_abs();
+        Ok(Some(StatisticsLag { steps_waiting, secs: secs.unsigned_abs() }))
+    }
+}
+
+/// A forwarder of statistics, whether it runs or not.
+#[derive(Debug)]
+pub struct KeptStatisticsForwarder {
+    /// The name under which the statistics keep how far it is.
+    pub name: String,
+    /// How far it was when it last kept that; or why that cannot be read.
+    pub state: Result<StatisticsForwardState, StateError>,
+}
+
+/// The forwarders that a folder of statistics knows, by their names. Nothing is locked or changed.
+///
+/// # Errors
+/// [`StateError::File`] when the folder of their files cannot be listed; none when there is no such folder.
+pub fn statistics_forwarders(statistics: &Path) -> Result<Vec<KeptStatisticsForwarder>, StateError> {
+    let state = |lines: &str| {
+        let (step_secs, Progress { through_secs, counts }) = parsed(lines)?;
+        let through_secs = Some(through_secs).filter(|secs| *secs != i64::MIN);
+        Some(StatisticsForwardState { step_secs, through_secs, counts })
+    };
+    let kept = kept(statistics, state)?;
+    Ok(kept.into_iter().map(|(name, state)| KeptStatisticsForwarder { name, state }).collect())
+}
+
+/// The length of steps and how far they are forwarded, of the lines of a file.
+fn parsed(lines: &str) -> Option<(u32, Progress)> {
+    let progress = Progress {
+        through_secs: value(lines, "through_secs")?,
+        counts: StatisticsForwardCounts {
+            steps_forwarded: value(lines, "steps_forwarded")?,
+            rows_forwarded: value(lines, "rows_forwarded")?,
+            rows_refused: value(lines, "rows_refused")?,
+            steps_lost: value(lines, "steps_lost")?,
+            ..StatisticsForwardCounts::default()
+        },
+    };
+    Some((value(lines, "step_secs")?, progress))
+}
+
 /// How far a forwarder was when it ended.
 fn loaded(files: &StateFiles, options: &StatisticsForwardOptions) -> Result<Progress, StatisticsForwardError> {
     let Some(lines) = files.lines()? else {
         return Ok(Progress { through_secs: i64::MIN, counts: StatisticsForwardCounts::default() });
     };
-    let parse = || {
-        let progress = Progress {
-            through_secs: value(&lines, "through_secs")?,
-            counts: StatisticsForwardCounts {
-                steps_forwarded: value(&lines, "steps_forwarded")?,
-                rows_forwarded: value(&lines, "rows_forwarded")?,
-                rows_refused: value(&lines, "rows_refused")?,
-                steps_lost: value(&lines, "steps_lost")?,
-                ..StatisticsForwardCounts::default()
-            },
-        };
-        Some((value(&lines, "step_secs")?, progress))
-    };
-    let (kept_secs, progress): (u32, Progress) = parse().ok_or_else(|| files.damaged())?;
+    let (kept_secs, progress) = parsed(&lines).ok_or_else(|| files.damaged())?;
     if kept_secs != options.step_secs {
         let (name, step_secs) = (options.name.clone(), options.step_secs);
         return Err(StatisticsForwardError::OtherStep { name, kept_secs, step_secs });

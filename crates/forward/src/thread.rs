@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::{ForwardCounters, ForwardCounts, ForwardError, ForwardOptions, ForwardStore, Forwarder};
+use crate::{ForwardCounters, ForwardCounts, ForwardError, ForwardOptions, ForwardStore, Forwarder, InFlight};
 
 /// How long what was handed to the store gets to end, when forwarding is to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -30,8 +30,18 @@ impl ForwardThread {
         options: ForwardOptions,
         store: S,
     ) -> Result<Self, ForwardError> {
+        Self::start_with(archive, options, store, InFlight::default())
+    }
+
+    /// The same beside other forwarders, with which it shares the limits of what is in flight.
+    pub fn start_with<S: ForwardStore + 'static>(
+        archive: &Path,
+        options: ForwardOptions,
+        store: S,
+        in_flight: InFlight,
+    ) -> Result<Self, ForwardError> {
         let counters = ForwardCounters::default();
-        let forwarder = Forwarder::open(archive, options, store, counters.clone())?;
+        let forwarder = Forwarder::open(archive, options, store, counters.clone())?.sharing(in_flight);
         let [is_stopping, is_ending] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let (stopping, ending) = (Arc::clone(&is_stopping), Arc::clone(&is_ending));
         let run = move || forwarder.run(|| stopping.load(Ordering::Relaxed), || ending.load(Ordering::Relaxed), GRACE);
@@ -56,12 +66,22 @@ impl ForwardThread {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
+    /// Has it end once everything that the archive has is forwarded.
+    pub fn finish(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Has it end soon.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
     /// Forwards what the archive has, until that is done or `is_stopping` says that it must end, and ends.
     pub fn end(mut self, is_stopping: impl Fn() -> bool) -> Result<ForwardCounts, ForwardError> {
-        self.is_ending.store(true, Ordering::Relaxed);
+        self.finish();
         while !self.has_ended() {
             if is_stopping() {
-                self.is_stopping.store(true, Ordering::Relaxed);
+                self.stop();
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -75,7 +95,7 @@ impl ForwardThread {
 
 impl Drop for ForwardThread {
     fn drop(&mut self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
+        self.stop();
         // without it the thread would use an archive that its owner takes for closed
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

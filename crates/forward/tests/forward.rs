@@ -1,7 +1,7 @@
 //! Forwarding from archives that are written, sealed, killed, too small or too slow, to a store that fails as it likes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use weir_archive::{
 use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder};
 use weir_forward::identity::row_keys;
 use weir_forward::{
-    ForwardCounters, ForwardCounts, ForwardDelivery, ForwardError, ForwardOptions, ForwardOutcome, ForwardStore,
-    Forwarder, StateError, StoreError, StoredRows, forwarders,
+    ForwardCounters, ForwardCounts, ForwardDelivery, ForwardError, ForwardGroup, ForwardOptions, ForwardOutcome,
+    ForwardState, ForwardStore, Forwarder, GroupArchive, InFlight, StateError, StoreError, StoredRows, forwarders,
 };
 
 /// 2026-03-01 00:00:00 UTC.
@@ -139,12 +139,18 @@ fn others_read_how_far_forwarders_are() {
     writer.close().expect("closed");
     std::fs::write(dir.path().join("forward/other"), "weir forward 1\nposition 0:3\ncrc32c 00000000\n")
         .expect("written");
-    let last = Snapshot::open(dir.path()).expect("a snapshot").position();
+    let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
+    let last = snapshot.position();
     let found = forwarders(dir.path()).expect("read");
     let [own, other] = &found[..] else { panic!("two forwarders: {found:?}") };
     let state = own.state.as_ref().expect("its state");
     assert_eq!((own.name.as_str(), state.deliveries_waiting(last)), ("forward", 7));
     assert_eq!((state.counts.rows_forwarded, state.counts.deliveries_forwarded), (20 * ROWS, 20));
+    // the last flows are the 1,000th of all, received at 142 ms, and the 1,350th, at 192 ms
+    assert_eq!(state.lag_ms(&snapshot).expect("read"), Some(50));
+    assert_eq!(ForwardState::default().lag_ms(&snapshot).expect("read"), None, "nothing was forwarded");
+    let up_to_date = ForwardState { position: snapshot.follow_position(), ..*state };
+    assert_eq!(up_to_date.lag_ms(&snapshot).expect("read"), Some(0));
     assert!(other.name == "other" && matches!(other.state, Err(StateError::Damaged { .. })), "{other:?}");
 }
 
@@ -286,4 +292,113 @@ fn a_refusal_ends_forwarding_unless_it_is_to_go_on() {
     let is_stopping = || began.elapsed() > Duration::from_millis(300);
     let stopped = forwarder.run(is_stopping, || false, Duration::from_millis(10)).expect_err("it was refused");
     assert!(matches!(stopped, ForwardError::Store(StoreError::Refused(_))), "{stopped}");
+}
+
+/// An archive of these deliveries in a folder of this name.
+fn archive(dir: &Path, name: &str, deliveries: std::ops::Range<u64>) -> PathBuf {
+    let path = dir.join(name);
+    let (mut writer, _) = Writer::open(&path, ArchiveOptions::default()).expect("an archive");
+    append(&mut writer, deliveries);
+    writer.close().expect("closed");
+    path
+}
+
+/// A group whose stores have one table.
+fn group(archives: &[PathBuf], table: &Table) -> ForwardGroup<Table> {
+    let table = table.clone();
+    let store = move || Table { begun: Arc::default(), ..table.clone() };
+    ForwardGroup::new(archives.to_vec(), options(), store).retrying_after(Duration::ZERO)
+}
+
+/// Forwards archives to their ends.
+fn forward_all(archives: &[PathBuf], table: &Table) -> Vec<GroupArchive> {
+    let mut group = group(archives, table);
+    assert!(group.tend().is_empty());
+    group.end(|| false)
+}
+
+/// Tends a group until the table has so many rows.
+fn until(group: &mut ForwardGroup<Table>, table: &Table, rows: u64) {
+    let began = std::time::Instant::now();
+    while table.numbers().len() as u64 != rows {
+        assert!(began.elapsed() < Duration::from_mins(2), "{:?}", group.archives());
+        assert!(group.tend().is_empty(), "a reason is returned once");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn archives_of_a_group_fail_by_themselves() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [good, damaged] = [("good", 0..10), ("damaged", 10..20)].map(|(name, range)| archive(dir.path(), name, range));
+    let later = dir.path().join("later");
+    let state = damaged.join("forward/forward");
+    std::fs::create_dir_all(damaged.join("forward")).expect("a folder");
+    std::fs::write(&state, "weir forward 1\nposition 0:3\ncrc32c 00000000\n").expect("written");
+    let table = Table::default();
+    let mut group = group(&[later.clone(), damaged.clone(), good], &table);
+    let failures = group.tend();
+    let [none, spoiled] = &failures[..] else { panic!("two failures: {failures:?}") };
+    assert!(none.archive == later && matches!(none.error, ForwardError::Follow { .. }), "{none:?}");
+    let is_damaged = matches!(spoiled.error, ForwardError::State(StateError::Damaged { .. }));
+    assert!(spoiled.archive == damaged && is_damaged, "{spoiled:?}");
+    until(&mut group, &table, 10 * ROWS);
+    let failed: Vec<bool> = group.archives().iter().map(|archive| archive.has_failed).collect();
+    assert_eq!(failed, [true, true, false]);
+    assert!(!later.exists(), "nothing is made where there is no archive");
+
+    // what comes later, or is mended, is forwarded without beginning the others again
+    let elsewhere = archive(dir.path(), "elsewhere", 20..30);
+    std::fs::rename(elsewhere, &later).expect("renamed");
+    until(&mut group, &table, 20 * ROWS);
+    std::fs::remove_file(&state).expect("removed");
+    until(&mut group, &table, 30 * ROWS);
+    let ended = group.end(|| false);
+    assert!(ended.iter().all(|archive| !archive.has_failed && archive.error.is_none()), "{ended:?}");
+    let forwarded: Vec<u64> = ended.iter().map(|archive| archive.counts.rows_forwarded).collect();
+    assert_eq!(forwarded, [10 * ROWS; 3]);
+    assert!(table.numbers().into_iter().eq(0..30 * ROWS));
+}
+
+#[test]
+fn a_crash_of_a_group_repeats_what_each_archive_had_on_its_way() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let archives = [("one", 0..10), ("other", 10..30)].map(|(name, range)| archive(dir.path(), name, range));
+    let table = Table::default();
+    table.fails.lock().expect("fails").extend([2, 3, 11, 12, 30]);
+    forward_all(&archives, &table);
+    // killed when more was stored than the positions say, of the one archive and not of the other
+    let state = archives[0].join("forward/forward");
+    let kept = std::fs::read(&state).expect("a state");
+    archive(dir.path(), "one", 30..40);
+    archive(dir.path(), "other", 40..50);
+    forward_all(&archives, &table);
+    std::fs::write(&state, kept).expect("as it was");
+    let ended = forward_all(&archives, &table);
+    let forwarded: Vec<u64> = ended.iter().map(|archive| archive.counts.rows_forwarded).collect();
+    assert_eq!(forwarded, [20 * ROWS, 30 * ROWS]);
+    assert!(table.numbers().into_iter().eq(0..50 * ROWS));
+}
+
+#[test]
+fn forwarders_share_the_limit_of_what_is_in_flight_and_none_waits_for_another() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let archives = [("a", 0..40), ("b", 40..80), ("c", 80..120)].map(|(name, range)| archive(dir.path(), name, range));
+    let in_flight = InFlight::default();
+    let begun = [(); 3].map(|()| Arc::<Mutex<Vec<ForwardDelivery>>>::default());
+    let is_full = || {
+        assert!(in_flight.deliveries() <= 10 + 3, "{in_flight:?}");
+        let have_all_begun = begun.iter().all(|begun| !begun.lock().expect("begun").is_empty());
+        have_all_begun && in_flight.rows() >= 10 * ROWS
+    };
+    std::thread::scope(|scope| {
+        for (archive, begun) in archives.iter().zip(&begun) {
+            let limits = ForwardOptions { rows_in_flight_max: 10 * ROWS, ..options() };
+            let table = Table { is_stuck: true, begun: Arc::clone(begun), ..Table::default() };
+            let forwarder = Forwarder::open(archive, limits, table, ForwardCounters::default()).expect("a forwarder");
+            let forwarder = forwarder.sharing(in_flight.clone());
+            scope.spawn(|| forwarder.run(is_full, || false, Duration::ZERO).expect("stopped"));
+        }
+    });
+    assert_eq!((in_flight.deliveries(), in_flight.rows()), (0, 0), "what has ended gives back what it had");
 }

@@ -9,8 +9,8 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use proptest::prelude::*;
 use weir_forward::{
-    StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStep,
-    StatisticsStore, StoreError, StoredRows,
+    StateError, StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder,
+    StatisticsStep, StatisticsStore, StoreError, StoredRows, statistics_forwarders,
 };
 use weir_series::{Coverage, Family, FamilyRows, Resolution, SeriesStore, StatisticsWriter, StepRows, StoreOptions};
 
@@ -165,6 +165,35 @@ fn what_expired_before_it_was_forwarded_is_counted() {
     assert_eq!(counts.steps_lost, (oldest - (FIRST + 298) - 1) as u64);
     let times: Vec<i64> = recorder.taken.iter().map(|step| step.0).collect();
     assert!(times.into_iter().eq((FIRST..FIRST + 299).chain(oldest..FIRST + 4_999)));
+}
+
+#[test]
+fn others_read_how_far_statistics_are_forwarded() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path(), 100_000, 0..300);
+    assert!(statistics_forwarders(dir.path()).expect("read").is_empty());
+    forward(dir.path(), 1, &mut Recorder::default()).expect("forwarded");
+    let state = dir.path().join("forward/statistics");
+    let octets = std::fs::read(&state).expect("a state");
+    std::fs::write(dir.path().join("forward/spoiled"), &octets[..octets.len() - 4]).expect("written");
+    let state = || {
+        let found = statistics_forwarders(dir.path()).expect("read");
+        let [spoiled, own] = &found[..] else { panic!("two forwarders: {found:?}") };
+        assert!(spoiled.name == "spoiled" && matches!(spoiled.state, Err(StateError::Damaged { .. })), "{spoiled:?}");
+        assert_eq!(own.name, "statistics");
+        *own.state.as_ref().expect("its state")
+    };
+    let lag = || {
+        let series = SeriesStore::open(dir.path()).expect("a store");
+        state().lag(&series).expect("read").map(|lag| (lag.steps_waiting, lag.secs))
+    };
+    // but for the newest step, of which another part may come
+    assert_eq!((state().step_secs, state().through_secs), (1, Some(FIRST + 298)));
+    assert_eq!((state().counts.steps_forwarded, lag()), (299, Some((0, 0))));
+    write(dir.path(), 100_000, 300..500);
+    assert_eq!(lag(), Some((200, 200)));
+    forward(dir.path(), 1, &mut Recorder::default()).expect("forwarded");
+    assert_eq!(lag(), Some((0, 0)));
 }
 
 /// A block whose end was cut off: its steps are counted as lost, those before it and behind it are not.

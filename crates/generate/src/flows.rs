@@ -40,6 +40,8 @@ pub struct Flows {
     /// The flow back of a conversation whose other flow was the last of a batch.
     back: Option<Row>,
     rows: Vec<Row>,
+    /// What the clock said before each of the rows.
+    clocks_ms: Vec<i64>,
 }
 
 impl Flows {
@@ -59,6 +61,7 @@ impl Flows {
             totals: Totals::default(),
             back: None,
             rows: Vec::new(),
+            clocks_ms: Vec::new(),
         }
     }
 
@@ -96,8 +99,8 @@ impl Flows {
         if !self.planter.is_empty() {
             rows = rows.min(self.model.flows_per_second as usize);
         }
-        let first = self.totals.flows;
         self.rows.clear();
+        self.clocks_ms.clear();
         while self.rows.len() < rows {
             let clock_ms = self.clock_ms();
             if self.planter.is_silent(clock_ms) {
@@ -110,8 +113,9 @@ impl Flows {
             let mut row = self.next_row(clock_ms);
             self.planter.sample(&mut row, clock_ms);
             self.add(row);
+            self.clocks_ms.push(clock_ms);
         }
-        Some(self.columns(first))
+        Some(self.columns())
     }
 
     /// The next flow: of a scene whose time has come, or of the model.
@@ -138,13 +142,14 @@ impl Flows {
         self.rows.push(row);
     }
 
-    /// The rows as columns; `first` is the number of the first of them.
-    fn columns(&self, first: u64) -> FlowBatch {
+    /// The rows as columns.
+    fn columns(&self) -> FlowBatch {
         let rows = &self.rows;
         let mut builder = FlowBatchBuilder::new(rows.len());
         builder.begin_rows(rows.len());
         if self.model.received {
-            builder.time(Column::Received).repeat(self.clock_ms(), rows.len());
+            // each by itself: a batch of a slow model is minutes long
+            builder.time(Column::Received).extend(self.clocks_ms.iter().copied());
         }
         builder.time(Column::Start).extend(rows.iter().map(|row| row.start_ms));
         builder.time(Column::End).extend(rows.iter().map(|row| row.end_ms));

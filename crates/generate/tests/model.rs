@@ -142,6 +142,24 @@ fn numbered_flows_tell_their_number() {
     assert_eq!(next, 10_000);
 }
 
+/// 6 flows a second: the seventh comes a second after the first, and the 4,000th after 666.5 s, however they are cut.
+#[test]
+fn each_flow_is_received_by_the_clock() {
+    let model = TrafficModel { received: true, flows_per_second: 6, start_ms: 1_000_000, ..TrafficModel::new(3) };
+    for batch_rows in [1, 7, 4096] {
+        let mut flows = model.flows(4_000).expect("a model");
+        let mut received = Vec::new();
+        while let Some(batch) = flows.next_batch(batch_rows) {
+            for row in 0..batch.rows() {
+                received.push(number(&batch, Column::Received, row));
+                assert!(received.last() >= Some(&number(&batch, Column::End, row)));
+            }
+        }
+        assert_eq!(received[..7], [0, 166, 333, 500, 666, 833, 1000].map(|ms| 1_000_000 + ms), "{batch_rows}");
+        assert_eq!(received.last(), Some(&1_666_500));
+    }
+}
+
 #[test]
 fn models_are_checked() {
     let model = TrafficModel::new(1);

@@ -45,23 +45,26 @@ impl Catalogue {
         Ok(Self::read_counted(&folder.0.join(FILE))?.0)
     }
 
-    /// The same with the octets of whole lines.
-    fn read_counted(path: &Path) -> Result<(Self, u64), SeriesError> {
+    /// The same with the octets of whole lines, and whether one that was durable is damaged.
+    fn read_counted(path: &Path) -> Result<(Self, u64, bool), SeriesError> {
         let octets = match fs::read(path) {
             Ok(octets) => octets,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(SeriesError::io("read", path)(error)),
         };
-        let (mut catalogue, mut understood) = (Self::default(), 0);
+        let (mut catalogue, mut understood, mut has_damage) = (Self::default(), 0, false);
         for line in octets.split_inclusive(|&octet| octet == b'\n') {
             // a process that died has not finished the last line; another line that is damaged costs its own key only
             let Some(whole) = line.strip_suffix(b"\n") else { break };
             if let Some((family, id, key)) = parsed(whole) {
                 catalogue.insert(family, id, &key);
+            } else {
+                // zeros are what a loss of power leaves of a line that was not durable
+                has_damage |= !whole.contains(&0);
             }
             understood += line.len() as u64;
         }
-        Ok((catalogue, understood))
+        Ok((catalogue, understood, has_damage))
     }
 
     fn insert(&mut self, family: FamilyId, id: u32, key: &str) {
@@ -155,6 +158,8 @@ pub(crate) struct CatalogueWriter {
     /// Lines that are not written yet.
     waiting: String,
     octets: u64,
+    /// Whether a line that was durable is damaged.
+    has_damage: bool,
     /// For each family the next number.
     next: Vec<u32>,
 }
@@ -162,7 +167,7 @@ pub(crate) struct CatalogueWriter {
 impl CatalogueWriter {
     pub(crate) fn open(folder: &Folder) -> Result<Self, SeriesError> {
         let path = folder.0.join(FILE);
-        let (catalogue, octets) = Catalogue::read_counted(&path)?;
+        let (catalogue, octets, has_damage) = Catalogue::read_counted(&path)?;
         let opened = weir_disk::open_or_create(OpenOptions::new().append(true), &path);
         let file = opened.map_err(SeriesError::io("open", &path))?;
         // a line that was not finished
@@ -170,7 +175,13 @@ impl CatalogueWriter {
         let next = catalogue.families.iter().map(Keys::next).collect();
         let (file, shared) = (Arc::new(file), SharedFile::default());
         shared.set(Arc::clone(&file), &path);
-        Ok(Self { catalogue, folder: folder.clone(), file, shared, waiting: String::new(), octets, next })
+        let (folder, waiting) = (folder.clone(), String::new());
+        Ok(Self { catalogue, folder, file, shared, waiting, octets, has_damage, next })
+    }
+
+    /// Whether a line that was durable was damaged when the catalogue was opened: then it is not known which keys there were.
+    pub(crate) fn has_damaged_lines(&self) -> bool {
+        self.has_damage
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {

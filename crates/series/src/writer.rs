@@ -1,6 +1,7 @@
 //! Writes steps.
 
 mod background;
+mod lost_keys;
 mod steps_writer;
 mod stored_steps;
 
@@ -83,6 +84,7 @@ impl StatisticsWriter {
         let mut catalogue = CatalogueWriter::open(&folder)?;
         let counts = Arc::new(Counts::default());
         let resolutions = description.resolutions.clone();
+        lost_keys::cut_off(&folder, &resolutions, &families, &catalogue, &counts)?;
         let of = Resolved { resolution: resolutions[0], is_finest: true, families: &families };
         let latest_secs = latest_believed(&folder, resolutions[0], options)?;
         let steps = StepsWriter::open(&folder, of, latest_secs, &counts)?;

@@ -13,9 +13,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use weir_chain::Progress;
 use weir_flow::Counter;
-use weir_forward::KeptForwarder;
+use weir_forward::{KeptForwarder, KeptStatisticsForwarder};
+use weir_series::SeriesStore;
 use weir_sql::standing::HistoryCounts;
 
+use crate::archive::STATISTICS;
 use crate::problem::Problem;
 use crate::service::Service;
 
@@ -83,6 +85,7 @@ impl Collector for Counters {
         let mut writer = Writer(encoder);
         self.archive(&mut writer)?;
         self.forwarding(&mut writer)?;
+        self.statistics_forwarding(&mut writer)?;
         self.questions(&mut writer)?;
         self.http(&mut writer)?;
         self.wires(&mut writer)?;
@@ -117,10 +120,12 @@ impl Counters {
 
     fn forwarding(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
         let Ok(kept) = weir_forward::forwarders(self.0.archive.folder()) else { return Ok(()) };
-        let last = self.0.archive.snapshot().ok().map(|snapshot| snapshot.position());
+        let snapshot = self.0.archive.snapshot().ok();
+        let last = snapshot.as_ref().map(|snapshot| snapshot.position());
         let mut rows: Vec<Sample<'_>> = Vec::new();
         let mut deliveries: Vec<Sample<'_>> = Vec::new();
         let mut waiting: Vec<Sample<'_>> = Vec::new();
+        let mut lags: Vec<Sample<'_>> = Vec::new();
         for KeptForwarder { name, state } in kept {
             let Ok(state) = state else { continue };
             let counts = state.counts;
@@ -132,13 +137,46 @@ impl Counters {
             let outcomes = [("stored", counts.deliveries_forwarded), ("lost", counts.deliveries_lost)];
             deliveries.extend(outcomes.map(of));
             waiting.extend(last.map(|last| (vec![label()], state.deliveries_waiting(last) as f64)));
+            let lag_ms = snapshot.as_ref().and_then(|snapshot| state.lag_ms(snapshot).ok().flatten());
+            lags.extend(lag_ms.map(|lag_ms| (vec![label()], lag_ms as f64 / 1_000.0)));
         }
         let help = "Flows of the archive for a store elsewhere, by what became of them";
         writer.counter("forward_flows", help, None, &rows)?;
         let help = "Deliveries of the archive for a store elsewhere, by what became of them";
         writer.counter("forward_deliveries", help, None, &deliveries)?;
         let help = "Deliveries of the archive that a store elsewhere has not acknowledged";
-        writer.gauge("forward_deliveries_waiting", help, None, &waiting)
+        writer.gauge("forward_deliveries_waiting", help, None, &waiting)?;
+        let help = "How long after the last flow that a store elsewhere has the newest one was received";
+        writer.gauge("forward_lag", help, Some(&Unit::Seconds), &lags)
+    }
+
+    fn statistics_forwarding(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let statistics = self.0.archive.folder().join(STATISTICS);
+        let Ok(kept) = weir_forward::statistics_forwarders(&statistics) else { return Ok(()) };
+        let series = SeriesStore::open(&statistics).ok();
+        let mut steps: Vec<Sample<'_>> = Vec::new();
+        let mut rows: Vec<Sample<'_>> = Vec::new();
+        let mut waiting: Vec<Sample<'_>> = Vec::new();
+        let mut lags: Vec<Sample<'_>> = Vec::new();
+        for KeptStatisticsForwarder { name, state } in kept {
+            let Ok(state) = state else { continue };
+            let counts = state.counts;
+            let label = || ("forwarder", name.clone());
+            let of = |(word, count): (&str, u64)| (vec![label(), ("outcome", word.to_owned())], count as f64);
+            steps.extend([("stored", counts.steps_forwarded), ("lost", counts.steps_lost)].map(of));
+            rows.extend([("stored", counts.rows_forwarded), ("refused", counts.rows_refused)].map(of));
+            let lag = series.as_ref().and_then(|series| state.lag(series).ok().flatten());
+            waiting.extend(lag.map(|lag| (vec![label()], lag.steps_waiting as f64)));
+            lags.extend(lag.map(|lag| (vec![label()], lag.secs as f64)));
+        }
+        let help = "Steps of statistics for a receiver elsewhere, by what became of them";
+        writer.counter("forward_statistics_steps", help, None, &steps)?;
+        let help = "Rows of statistics for a receiver elsewhere, by what became of them";
+        writer.counter("forward_statistics_rows", help, None, &rows)?;
+        let help = "Steps of statistics that a receiver elsewhere has not acknowledged";
+        writer.gauge("forward_statistics_steps_waiting", help, None, &waiting)?;
+        let help = "How long after the last step that a receiver elsewhere has the newest one begins";
+        writer.gauge("forward_statistics_lag", help, Some(&Unit::Seconds), &lags)
     }
 
     fn questions(&self, writer: &mut Writer<'_>) -> std::fmt::Result {

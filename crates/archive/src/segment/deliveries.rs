@@ -141,10 +141,11 @@ mod tests {
         snapshot.segments(Table::Flows).iter().map(of).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
-    /// The batch with times of its own for each flow: some milliseconds after the time that all of it has.
+    /// The batch with other times: some milliseconds after its first one.
     fn with_times(flows: &FlowBatch, jitter_ms: i64) -> FlowBatch {
         let received = flows.column(Column::Received).expect("times").as_primitive::<TimestampMillisecondType>();
-        let times = received.values().iter().zip(0i64..).map(|(time, row)| time + row * 7919 % jitter_ms);
+        let first = received.value(0);
+        let times = received.values().iter().zip(0i64..).map(|(_, row)| first + row * 7919 % jitter_ms);
         let times: arrow::array::ArrayRef =
             std::sync::Arc::new(arrow::array::TimestampMillisecondArray::from_iter_values(times).with_timezone("UTC"));
         let columns = Column::ALL.iter().filter_map(|&column| {

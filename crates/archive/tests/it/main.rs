@@ -13,6 +13,7 @@ mod index;
 mod numbered;
 mod portable;
 mod readers;
+mod received;
 mod rollup;
 mod round_trip;
 mod sealing;

@@ -84,7 +84,8 @@ options! {
         network_bits6: u8 = 48 => 1..=128,
         /// Whether packets and bytes are multiplied by the sampling interval.
         sampling: SamplingScale = SamplingScale::Scale,
-        /// Column by which rows are counted into steps.
+        /// Column by which rows are counted into steps. Flows of capture files are received when the meter hands them on, many at
+        /// once; with `end` and more lateness, such as `75s`, each is counted when it was over.
         time: TimeColumn = TimeColumn::Received,
         /// Wait this long for rows of a step before it is written.
         lateness: TimeSpan = TimeSpan::from_secs(2),
@@ -93,6 +94,15 @@ options! {
         /// Keep this many series at most. From the half of it on, only the larger ones of a step's new keys get a series, and the fewer
         /// the more there are; the others are counted as `other`.
         series_max: usize = 1 << 20 => 1..=1 << 28,
+    }
+}
+
+impl SeriesOptions {
+    /// The same for flows of the past, which come as fast as they are read, in bursts without an order: counted by their end,
+    /// and waited for so long by the times of others.
+    #[must_use]
+    pub fn of_past(self, lateness: TimeSpan) -> Self {
+        Self { time: TimeColumn::End, lateness, ..self }
     }
 }
 

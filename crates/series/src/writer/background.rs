@@ -60,6 +60,7 @@ impl Background {
         let mut worker = Worker {
             levels: Vec::new(),
             finest: options.resolutions[0],
+            catalogue: shared.catalogue.clone(),
             folder,
             families,
             counts,
@@ -148,6 +149,7 @@ struct Worker {
     folder: Folder,
     families: Arc<Vec<Family>>,
     finest: Resolution,
+    catalogue: SharedFile,
     /// Coarser resolutions, the finest of them first.
     levels: Vec<Level>,
     /// The last finest step, of which another part may come.
@@ -248,8 +250,11 @@ impl Worker {
             return Ok(());
         }
         let oldest = resolution.oldest_block(time_secs);
-        let turned =
-            self.retried(|worker| turn_around(&worker.folder, resolution, &worker.families, current, oldest))?;
+        let turned = self.retried(|worker| {
+            // a block is durable at once, and must not have a key that is not
+            worker.catalogue.sync().map_err(SeriesError::io("sync", &worker.folder.0))?;
+            turn_around(&worker.folder, resolution, &worker.families, current, oldest)
+        })?;
         self.counts.blocks.fetch_add(turned.blocks, Ordering::Relaxed);
         self.counts.steps_damaged.fetch_add(turned.steps_damaged, Ordering::Relaxed);
         self.counts.files_damaged.fetch_add(turned.files_damaged, Ordering::Relaxed);

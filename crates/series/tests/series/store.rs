@@ -200,6 +200,35 @@ fn keys_and_numbers_survive_damage_of_the_catalogue() {
     assert_eq!(writer.series(family, "d").0, 3, "2 is in a step");
 }
 
+/// The line of a key that a loss of power took: the key gets a number again, and was not zero in the step that had it.
+#[test]
+fn a_step_whose_key_was_lost_is_a_gap() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let steps = [(1, 1_000), (60, 10_000)];
+    let mut writer = open(dir.path(), &steps).expect("a writer");
+    for (time, key) in (0..).zip(["a", "b", "c"]) {
+        let step = one(&mut writer, key, 1);
+        writer.write_step(time, step).expect("written");
+    }
+    writer.close().expect("closed");
+    let path = dir.path().join("catalogue");
+    let text = fs::read_to_string(&path).expect("text");
+    let lines: Vec<&str> = text.lines().collect();
+    fs::write(&path, format!("{}\n{}\n", lines[0], lines[1])).expect("written");
+    let mut writer = open(dir.path(), &steps).expect("a writer");
+    assert_eq!(writer.last_secs(), Some(1));
+    let step = one(&mut writer, "c", 5);
+    writer.write_step(3, step).expect("written");
+    assert!(writer.close().expect("closed").octets_cut > 0);
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let (family, spec) = store.family("total").expect("the family");
+    let number = store.catalogue().expect("a catalogue").id(family, "c").expect("a series");
+    let fetched = store.fetch(family, Some(&[number]), store.resolutions()[0], 0, 4).expect("fetched");
+    let points = fetched.points(spec, &fetched.series[0], 0);
+    let found: Vec<_> = points.map(|point| point.map(|point| point.sum)).collect();
+    assert_eq!(found, [Some(0), Some(0), None, Some(5)]);
+}
+
 /// A block that is damaged hides no other one.
 #[test]
 fn a_damaged_block_does_not_hide_from_when_until_when_there_are_steps() {

@@ -12,10 +12,11 @@ use arrow::array::RecordBatch;
 use weir_archive::{Segment, SequenceHole, Snapshot};
 use weir_flow::books::{BooksSums, Completeness, Counts, balance, balance_rows, sets_waiting};
 use weir_flow::{Counter, Table};
-use weir_forward::KeptForwarder;
+use weir_forward::{KeptForwarder, KeptStatisticsForwarder};
 use weir_print::{OutputOptions, PrintError, write_batches};
+use weir_series::SeriesStore;
 
-use super::{ArchiveArg, FormatArg};
+use super::{ArchiveArg, FormatArg, series};
 use crate::time_args::TimeArgs;
 
 /// Examples at the end of the long help.
@@ -76,6 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let is_balanced = report(&totals, &sums.completeness(), &snapshot.sequence_holes()?, &snapshot, flows_gone);
     report_forwarders(&args.folder.archive, &snapshot);
+    report_statistics_forwarders(&args.folder.archive.join(series::FOLDER));
     Ok(if is_balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -104,13 +106,56 @@ fn report_forwarders(archive: &Path, snapshot: &Snapshot) {
             }
         };
         let counts = state.counts;
+        // a damaged file is reported where flows are read
+        let lag_ms = state.lag_ms(snapshot).ok().flatten().unwrap_or(0);
         eprintln!(
-            "forwarded as {name}: {} flows stored, {} refused, {} lost; {} deliveries wait, {} are lost",
+            "forwarded as {name}: {} flows stored, {} refused, {} lost; {} deliveries wait, {} are lost{}",
             counts.rows_forwarded,
             counts.rows_refused,
             counts.rows_lost,
             state.deliveries_waiting(snapshot.position()),
-            counts.deliveries_lost
+            counts.deliveries_lost,
+            behind(lag_ms.div_ceil(1_000))
+        );
+    }
+}
+
+/// How far something is behind, when it is.
+fn behind(secs: u64) -> String {
+    if secs == 0 { String::new() } else { format!("; {secs} s behind") }
+}
+
+/// Reports on standard error what became of statistics that are sent elsewhere.
+fn report_statistics_forwarders(statistics: &Path) {
+    let kept = match weir_forward::statistics_forwarders(statistics) {
+        Ok(kept) => kept,
+        Err(error) => return eprintln!("warning: {:#}", anyhow::Error::new(error)),
+    };
+    if kept.is_empty() {
+        return;
+    }
+    let series = match SeriesStore::open(statistics) {
+        Ok(series) => series,
+        Err(error) => return eprintln!("warning: {:#}", anyhow::Error::new(error)),
+    };
+    for KeptStatisticsForwarder { name, state } in kept {
+        let known = state.map_err(anyhow::Error::new).and_then(|state| Ok((state, state.lag(&series)?)));
+        let (state, lag) = match known {
+            Ok(known) => known,
+            Err(error) => {
+                eprintln!("warning: statistics sent as {name}: {error:#}");
+                continue;
+            }
+        };
+        let (waiting, secs) = lag.map_or((0, 0), |lag| (lag.steps_waiting, lag.secs));
+        eprintln!(
+            "statistics sent as {name}: {} steps of {} s with {} rows, {} refused; {waiting} steps wait, {} are lost{}",
+            state.counts.steps_forwarded,
+            state.step_secs,
+            state.counts.rows_forwarded,
+            state.counts.rows_refused,
+            state.counts.steps_lost,
+            behind(secs)
         );
     }
 }

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use anyhow::Context;
 use tracing::info;
 use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, RetentionOptions, SealingOptions};
-use weir_blocks::sinks::statistics::{self, SeriesOptions, StatisticsSinkOptions};
+use weir_blocks::sinks::statistics::{self, StatisticsSinkOptions};
 use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
@@ -24,7 +24,9 @@ use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
 use super::watch::{ReportArgs, WatchSession, planned};
-use super::{ArchiveArg, EnrichmentArgs, enriched_all, print_archived, print_books, series, show_or_build};
+use super::{
+    ArchiveArg, EnrichmentArgs, StatisticsArgs, enriched_all, print_archived, print_books, print_counted, show_or_build,
+};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -90,24 +92,12 @@ pub(crate) struct Args {
     retention: Flags<RetentionOptions>,
     #[command(flatten)]
     enrichment: EnrichmentArgs,
-    /// Keep statistics over time in this folder [default: the folder statistics of the archive]
-    ///
-    /// weir series lists and draws them, and weir sql has them as the table series. --show-chain prints the options of the
-    /// sink statistics, to be changed in a chain file.
-    #[arg(
-        long, value_name = "DIR", num_args = 0..=1, help_heading = "Statistics"
-    )]
-    #[expect(clippy::option_option, reason = "not given, given without a folder, given with one")]
-    statistics: Option<Option<PathBuf>>,
-    /// Keep statistics by these columns of flows as well, several joined by +: src_net, exporter+in_if+dst_port
-    ///
-    /// Without it there are statistics by total, exporter, interface, protocol, port, host and as.
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', requires = "statistics", help_heading = "Statistics")]
-    statistics_by: Vec<String>,
+    #[command(flatten)]
+    statistics: StatisticsArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Some(chain) = show_or_build(args.chain(), args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(chain) = show_or_build(args.chain()?, args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
     let every = (!args.report_interval.is_zero()).then(|| args.report_interval.duration());
     if !args.watches.is_empty() {
         planned(&args.watches)?;
@@ -134,6 +124,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let forwarded = forwarding.end(super::forward::after(super::forward::LIVE_GRACE));
     print_books(&progress, "collector");
     print_archived(&progress);
+    print_counted(&progress);
     #[cfg(feature = "cassandra")]
     forwarded?;
     ended.context("collecting ended")?;
@@ -193,19 +184,9 @@ impl Args {
         }))
     }
 
-    /// What statistics are kept of.
-    fn series_options(&self) -> SeriesOptions {
-        let mut series = SeriesOptions::default();
-        series.by.extend(self.statistics_by.iter().cloned());
-        series
-    }
-
     /// The chain that these arguments describe.
-    fn chain(&self) -> ChainBuilder {
-        let statistics = self.statistics.as_ref().map(|folder| StatisticsSinkOptions {
-            statistics: folder.clone().unwrap_or_else(|| self.archive.archive.join(series::FOLDER)),
-            series: self.series_options(),
-        });
+    fn chain(&self) -> anyhow::Result<ChainBuilder> {
+        let statistics = self.statistics.options(Some(&self.archive.archive))?;
         let source = CollectorSourceOptions {
             archive: None,
             listening: self.listening.0.clone(),
@@ -221,7 +202,7 @@ impl Args {
             ..ArchiveSinkOptions::default()
         };
         let sources = CollectingSources { collector: Some(source), ..CollectingSources::default() };
-        collecting(sources, self.enrichment.options(), sink, statistics)
+        Ok(collecting(sources, self.enrichment.options(), sink, statistics))
     }
 }
 

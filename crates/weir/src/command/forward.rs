@@ -1,18 +1,17 @@
-//! `weir forward`: an archive into a cluster, while it grows or to its end.
+//! `weir forward`: archives into a cluster, while they grow or to their end.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use weir_cassandra::{CassandraOptions, CassandraStore, CassandraUrl};
 use weir_chain::run::ComponentProgress;
 use weir_chain::{OptionText, Problem, TimeSpan};
-use weir_forward::{ForwardCounts, ForwardOptions, ForwardThread};
+use weir_forward::{ForwardCounts, ForwardGroup, ForwardOptions, ForwardThread, GroupArchive};
 
-use super::ArchiveArg;
 use crate::running::Signals;
 
 /// How often it is looked at whether a signal came.
@@ -25,32 +24,40 @@ Examples:
     weir forward -R flows --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d'
   Store what an archive has, and end:
     weir forward -R flows --to cassandra://localhost/weir --until-end
+  Store what the producers of this host hand over, each in an archive of its own:
+    weir forward -R /var/lib/weir/web -R /var/lib/weir/dns --to cassandra://10.0.0.1/weir
   With a user whose name and password are in a file, over TLS:
     weir forward -R flows --to 'cassandra://db.example/weir?user_file=user&tls_ca=ca.pem'";
 
-/// Store the flows of an archive in Cassandra, while it grows
+/// Store the flows of archives in Cassandra, while they grow
 ///
 /// Each flow is stored once: the archive keeps how far it was forwarded, and the keys of flows make storing one again change
 /// nothing. While the cluster is away flows wait in the archive, and are stored when it is back. What the limits of the archive
 /// remove before it was stored is counted as lost. A collector or meter may write the archive meanwhile; weir collect and
 /// weir meter do the same in one process with --to.
 ///
-/// Ends in order at SIGINT or SIGTERM. The exit status is 0 also when flows wait; how many deliveries do is printed.
+/// Several archives share the connections to the cluster, and what is on its way at the same time. Each keeps how far it was
+/// forwarded; when one cannot be, that is printed, the others go on, and it is tried again each minute. When none can be,
+/// forwarding ends.
+///
+/// Ends in order at SIGINT or SIGTERM. The exit status is 0 also when flows wait; how many deliveries do is printed. It is 1 when
+/// an archive could not be forwarded at the end.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    archive: ArchiveArg,
+    /// Folder of the archive; the option may be repeated
+    #[arg(long = "archive", short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE", required = true)]
+    archives: Vec<PathBuf>,
     /// Store flows in this cluster and keyspace: cassandra://HOST,HOST:PORT/KEYSPACE
     ///
     /// Options follow a question mark: cassandra://host/keyspace?replication=3&ttl=90d. They are those of the sink cassandra, see
     /// weir chain kinds cassandra.
     #[arg(long, value_name = "URL", value_parser = cluster)]
     to: CassandraOptions,
-    /// Keep how far the archive was forwarded under this name; each cluster needs one of its own
+    /// Keep how far archives were forwarded under this name; each cluster needs one of its own
     #[arg(long, value_name = "NAME", default_value = "cassandra")]
     name: String,
-    /// End when everything that the archive has is stored
+    /// End when everything that the archives have is stored
     #[arg(long)]
     until_end: bool,
     /// Log progress this often; 0s: never
@@ -68,24 +75,65 @@ pub(crate) fn cluster(text: &str) -> Result<CassandraOptions, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    check_distinct(&args.archives)?;
+    let is_alone = args.archives.len() == 1;
     let signals = Signals::new()?;
     let forward = ForwardOptions { name: args.name.clone(), ..ForwardOptions::default() };
-    let forwarding = start(&args.archive.archive, &args.to, forward)?;
-    let begun = forwarding.begun();
+    let store = CassandraStore::new(args.to.clone())?;
+    let mut group = ForwardGroup::new(args.archives.clone(), forward, move || store.share());
     let every = (!args.report_interval.is_zero()).then(|| args.report_interval.duration());
     let mut reported = Instant::now();
-    while !args.until_end && !signals.is_stopping() && !forwarding.has_ended() {
+    loop {
+        for failure in group.tend() {
+            let error = anyhow::Error::new(failure.error);
+            if is_alone {
+                return Err(error);
+            }
+            eprintln!("error: {} is not forwarded: {error:#}", failure.archive.display());
+        }
+        if args.until_end || signals.is_stopping() || !group.is_running() {
+            break;
+        }
         std::thread::sleep(LOOK_EVERY);
         if every.is_some_and(|every| reported.elapsed() >= every) {
             reported = Instant::now();
-            tracing::info!("{}", summary(&forwarding.counts(), &begun));
+            for archive in group.archives() {
+                tracing::info!("{}", archive_summary(&archive, is_alone));
+            }
         }
     }
     // with --until-end a signal is what stops it, and without it has come
-    let is_stopping = || signals.is_stopping();
-    let counts = forwarding.end(is_stopping).context("forwarding ended")?;
-    eprintln!("{}", summary(&counts, &begun));
-    Ok(ExitCode::SUCCESS)
+    let mut has_failed = false;
+    for archive in group.end(|| signals.is_stopping()) {
+        has_failed |= archive.has_failed;
+        let summary = archive_summary(&archive, is_alone);
+        match archive.error.map(anyhow::Error::new) {
+            Some(error) if is_alone => return Err(error.context("forwarding ended")),
+            Some(error) => eprintln!("error: forwarding {} ended: {error:#}", archive.archive.display()),
+            None => {}
+        }
+        eprintln!("{summary}");
+    }
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// An archive that is named twice would be locked by itself.
+fn check_distinct(archives: &[PathBuf]) -> anyhow::Result<()> {
+    let mut seen = Vec::new();
+    for archive in archives {
+        let place = archive.canonicalize().unwrap_or_else(|_| archive.clone());
+        if seen.contains(&place) {
+            bail!("the archive {} is given twice", archive.display());
+        }
+        seen.push(place);
+    }
+    Ok(())
+}
+
+/// What was forwarded of an archive, with its folder where there are several.
+fn archive_summary(archive: &GroupArchive, is_alone: bool) -> String {
+    let text = summary(&archive.counts, &archive.begun);
+    if is_alone { text } else { format!("{}: {text}", archive.archive.display()) }
 }
 
 fn start(archive: &Path, options: &CassandraOptions, forward: ForwardOptions) -> anyhow::Result<ForwardThread> {

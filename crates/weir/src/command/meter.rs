@@ -13,6 +13,7 @@ use weir_blocks::sinks::dumper;
 use weir_blocks::sinks::export::options::{ExportClock, ExportTlsOptions, MessageOptions, PatienceOptions};
 use weir_blocks::sinks::export::target::Target;
 use weir_blocks::sinks::export::{self, ExportOptions};
+use weir_blocks::sinks::statistics::{self, StatisticsSinkOptions};
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::sources::meter::{self, MeterSourceOptions};
 use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions};
@@ -23,7 +24,7 @@ use weir_export::Refusal;
 use weir_flow::Column;
 
 use super::read_before::ReadBefore;
-use super::{enriched, print_archived, show_or_build};
+use super::{StatisticsArgs, enriched, print_archived, print_counted, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -33,6 +34,8 @@ Examples:
     weir meter trace.pcap
   Flows of an interface into an archive, with the applications they carry:
     weir meter eth0 --archive flows --measures application
+  The same with statistics over time, by networks too:
+    weir meter eth0 --archive flows --statistics --statistics-by src_net,dst_net
   As a probe that sends NetFlow v9 to two collectors:
     weir meter eth0 --to 192.0.2.1:2055 --to 192.0.2.2:2055 --protocol netflow-v9
   Straight into Cassandra, from every host that has traffic of its own:
@@ -43,8 +46,8 @@ Examples:
 
 /// Meter packets of interfaces or capture files into flows
 ///
-/// Flows go into an archive, to collectors as NetFlow v5, v9 or IPFIX, or to standard output as text; any of these at
-/// the same time, and without any of them to standard output. Captures (pcap, pcapng, also compressed with gzip or zstd)
+/// Flows go into an archive, into statistics, to collectors as NetFlow v5, v9 or IPFIX, or to standard output as text; any of
+/// these at the same time, and without any of them to standard output. Captures (pcap, pcapng, also compressed with gzip or zstd)
 /// are merged by the times of their packets. Capturing takes CAP_NET_RAW; reading files takes nothing.
 ///
 /// Every packet is counted, and the counts are printed at the end. The exit status is 1 when not everything could be
@@ -118,6 +121,8 @@ struct OutputArgs {
     format: TextFormat,
     #[command(flatten)]
     addresses: Flags<AddressFileOptions>,
+    #[command(flatten)]
+    statistics: StatisticsArgs,
 }
 
 #[cfg(feature = "cassandra")]
@@ -213,7 +218,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         _ => None,
     };
-    let Some(chain) = show_or_build(args.chain(sources), args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(chain) = show_or_build(args.chain(sources)?, args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
     let every = (is_live && !args.report_interval.is_zero()).then(|| args.report_interval.duration());
     let begun = Instant::now();
     #[cfg(feature = "cassandra")]
@@ -226,6 +231,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, begin, log_progress, || ())?;
     print_packets(&progress, begun.elapsed());
     print_archived(&progress);
+    print_counted(&progress);
     // flows of files are all stored before it ends, those of interfaces get a moment
     #[cfg(feature = "cassandra")]
     forwarding.end_of(is_live)?;
@@ -284,6 +290,10 @@ fn list_interfaces() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How long statistics wait for flows of files beyond their idle timeout, by the times of other flows: workers hand on flows of
+/// a block of packets one after the other, and a block of a quiet link has packets of a minute.
+const PAST_LATENESS: Duration = Duration::from_mins(1);
+
 /// Name of the source in the chain.
 const METER: &str = "meter";
 
@@ -311,7 +321,7 @@ impl Args {
     }
 
     /// The chain that these arguments describe.
-    fn chain(&self, sources: Sources) -> ChainBuilder {
+    fn chain(&self, sources: Sources) -> anyhow::Result<ChainBuilder> {
         let is_live = !sources.interfaces.is_empty();
         let source = MeterSourceOptions {
             files: sources.files,
@@ -330,10 +340,34 @@ impl Args {
         columns.dedup();
         let chain = Chain::builder("meter").add(METER, &meter::KIND, source, &[], ThreadChoice::Default);
         let (chain, input) = enriched(chain, METER, enrichment);
-        self.sinks(chain, input, is_live, &columns)
+        let statistics = self.statistics(is_live)?;
+        let is_counted = statistics.is_some();
+        let chain = self.sinks(chain, input, is_live, &columns, is_counted);
+        Ok(match statistics {
+            Some(options) => chain.add("statistics", &statistics::KIND, options, &[input], ThreadChoice::Own),
+            None => chain,
+        })
     }
 
-    fn sinks(&self, mut chain: ChainBuilder, input: &str, is_live: bool, columns: &[Column]) -> ChainBuilder {
+    /// The statistics that are kept, if any. Flows of files are received by a clock that their packets move on in leaps, and come
+    /// at most so long after their end.
+    fn statistics(&self, is_live: bool) -> anyhow::Result<Option<StatisticsSinkOptions>> {
+        let options = self.output.statistics.options(self.output.archive.as_deref())?;
+        if is_live {
+            return Ok(options);
+        }
+        let lateness = TimeSpan::from(self.flows.0.idle_timeout.duration().saturating_add(PAST_LATENESS));
+        Ok(options.map(|options| StatisticsSinkOptions { series: options.series.of_past(lateness), ..options }))
+    }
+
+    fn sinks(
+        &self,
+        mut chain: ChainBuilder,
+        input: &str,
+        is_live: bool,
+        columns: &[Column],
+        is_counted: bool,
+    ) -> ChainBuilder {
         let OutputArgs { archive, to, format, .. } = &self.output;
         let collectors: Vec<Target> = to
             .iter()
@@ -343,7 +377,7 @@ impl Args {
             })
             .collect();
         let asks_for_text = to.iter().any(|to| matches!(to, Destination::StandardOutput));
-        let is_printed = asks_for_text || (archive.is_none() && to.is_empty());
+        let is_printed = asks_for_text || (archive.is_none() && to.is_empty() && !is_counted);
         if let Some(folder) = archive {
             let options = ArchiveSinkOptions { archive: folder.clone(), ..ArchiveSinkOptions::default() };
             chain = chain.add("archive", &archive_sink::KIND, options, &[input], ThreadChoice::Default);

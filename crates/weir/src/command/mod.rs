@@ -31,10 +31,12 @@ pub(crate) mod user;
 pub(crate) mod watch;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Context;
 use clap::ValueEnum;
+use weir_blocks::sinks::statistics::{SeriesOptions, StatisticsSinkOptions};
 use weir_blocks::transforms::enrich::{self, AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::{ByteSize, Chain, ChainBuilder, Progress};
@@ -205,6 +207,40 @@ impl EnrichmentArgs {
     }
 }
 
+/// Which statistics are kept beside the flows.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatisticsArgs {
+    /// Keep statistics over time in this folder [default: the folder statistics of the archive]
+    ///
+    /// weir series lists and draws them, and weir sql has them as the table series. --show-chain prints the options of the
+    /// sink statistics, to be changed in a chain file.
+    #[arg(
+        long, value_name = "DIR", num_args = 0..=1, require_equals = true, help_heading = "Statistics"
+    )]
+    #[expect(clippy::option_option, reason = "not given, given without a folder, given with one")]
+    statistics: Option<Option<PathBuf>>,
+    /// Keep statistics by these columns of flows as well, several joined by +: src_net, exporter+in_if+dst_port
+    ///
+    /// Without it there are statistics by total, exporter, interface, protocol, port, host and as.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', requires = "statistics", help_heading = "Statistics")]
+    statistics_by: Vec<String>,
+}
+
+impl StatisticsArgs {
+    /// As options of the sink `statistics`, if statistics are asked for: in the folder that is given, else beside the flows
+    /// of the archive.
+    pub(crate) fn options(&self, archive: Option<&Path>) -> anyhow::Result<Option<StatisticsSinkOptions>> {
+        let Some(given) = &self.statistics else { return Ok(None) };
+        let beside = || archive.map(|archive| archive.join(series::FOLDER));
+        let folder = given.clone().or_else(beside).context(
+            "no folder is given that statistics are kept in\nhint: --statistics=DIR, or --archive DIR to keep them beside the flows",
+        )?;
+        let mut series = SeriesOptions::default();
+        series.by.extend(self.statistics_by.iter().cloned());
+        Ok(Some(StatisticsSinkOptions { statistics: folder, series }))
+    }
+}
+
 /// Every kind of component that chain files may name.
 pub(crate) fn registry() -> weir_chain::Registry {
     let mut registry = weir_blocks::registry();
@@ -288,5 +324,15 @@ pub(crate) fn print_archived(progress: &Progress) {
     let lost = archive.counter("rows_refused") + archive.counter("rows_lost") + archive.rows_discarded;
     if lost > 0 {
         eprintln!("warning: {lost} flows could not be written");
+    }
+}
+
+/// Prints what the statistics of a chain have counted.
+pub(crate) fn print_counted(progress: &Progress) {
+    let Some(statistics) = progress.component("statistics") else { return };
+    let of = |name: &str| statistics.counter(name);
+    eprintln!("statistics: {} flows counted in {} steps", of("rows_counted"), of("steps_written"));
+    if of("rows_late") > 0 {
+        eprintln!("warning: {} flows came after their step was written, and count in a later one", of("rows_late"));
     }
 }

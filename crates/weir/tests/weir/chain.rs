@@ -45,8 +45,12 @@ fn built_in_commands_are_chains() {
 }
 
 #[test]
-fn a_collector_keeps_statistics_by_more_columns() {
-    let collect = ["collect", "--archive", "some where", "--show-chain"];
+fn collectors_and_meters_keep_statistics_by_more_columns() {
+    keeps_statistics_by_more_columns(&["collect", "--archive", "some where", "--show-chain"]);
+    keeps_statistics_by_more_columns(&["meter", "lo", "--archive", "some where", "--show-chain"]);
+}
+
+fn keeps_statistics_by_more_columns(collect: &[&str]) {
     let shown = |by: &str| run(&[&collect[..], &["--statistics", "--statistics-by", by]].concat());
     let more = shown("src_net,exporter+in_if");
     assert!(more.status.success(), "{}", text(&more.stderr));
@@ -61,6 +65,10 @@ fn a_collector_keeps_statistics_by_more_columns() {
     assert!(text(&wrong.stderr).contains("'src_nett' is no column to count by"), "{}", text(&wrong.stderr));
     let alone = run(&[&collect[..], &["--statistics-by", "src_net"]].concat());
     assert!(!alone.status.success() && text(&alone.stderr).contains("--statistics"), "{}", text(&alone.stderr));
+    let elsewhere = text(&run(&[collect, &["--statistics=else where"]].concat()).stdout);
+    for (chain, folder) in [(&chain, "some where/statistics"), (&elsewhere, "else where")] {
+        assert!(chain.contains(&format!("statistics = \"{folder}\"\n")), "{folder}: {chain}");
+    }
 }
 
 #[test]

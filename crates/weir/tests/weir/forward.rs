@@ -1,12 +1,12 @@
 //! Flows into a cluster: by a meter with a spool and with an archive, by a collector, and by `weir forward`.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use weir_testkit::cassandra::Cassandra;
 use weir_testkit::write_capture;
 
-use crate::process::{Collector, run, wait_for};
+use crate::process::{Collector, run, wait_for, weir};
 use crate::serve_metrics::STATE;
 
 /// Flows of the capture, a packet each.
@@ -98,6 +98,50 @@ fn a_collector_stores_what_it_receives() {
 }
 
 #[test]
+fn several_archives_are_forwarded_by_one_process_that_may_be_killed() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let url = format!("cassandra://{}/several", cluster.hosts());
+    let (file, archives) = (path("trace.pcap"), ["web", "dns", "late"].map(path));
+    capture(Path::new(&file));
+    let meter = |archive: &str, observed: &str| {
+        errors(&run(&["meter", &file, "--archive", archive, "--domain", observed]));
+    };
+    let mut forward = vec!["forward", "--to", &url, "--report-interval", "0s"];
+    for archive in &archives {
+        forward.extend(["-R", archive]);
+    }
+    meter(&archives[0], "1");
+    meter(&archives[1], "2");
+    let log = folder.path().join("log");
+    let start = || {
+        let log = std::fs::File::create(&log).expect("a log");
+        weir().args(&forward).stdout(Stdio::null()).stderr(log).spawn().expect("weir starts")
+    };
+    let is_stored = |count: &str| {
+        let answered = run(&["sql", "-R", &url, "-q", "-o", "csv", "SELECT count(*) FROM flows"]);
+        String::from_utf8_lossy(&answered.stdout).lines().nth(1) == Some(count)
+    };
+    let mut child = start();
+    wait_for("two archives are stored", || is_stored("600"));
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let told = std::fs::read_to_string(&log).expect("a log");
+    assert_eq!(told.matches("late is not forwarded: cannot follow the archive").count(), 1, "{told}");
+
+    // killed again at any moment, and then to the end
+    meter(&archives[2], "3");
+    let mut child = start();
+    wait_for("it has begun", || Path::new(&archives[2]).join("forward").exists());
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let ended = errors(&run(&[&forward[..], &["--until-end"]].concat()));
+    assert_eq!(ended.matches("flows stored, 0 deliveries wait").count(), 3, "{ended}");
+    assert!(is_stored("900"), "each flow is stored once");
+}
+
+#[test]
 fn wrong_addresses_are_explained() {
     for (to, expected) in [
         ("cassandra://host", "names no keyspace"),
@@ -111,4 +155,16 @@ fn wrong_addresses_are_explained() {
     let output = run(&["forward", "-R", "nowhere", "--to", "cassandra://127.0.0.1:1/flows", "--until-end"]);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && told.contains("cannot follow the archive nowhere"), "{told}");
+    let nowhere = ["forward", "-R", "nowhere", "-R", "none", "--to", "cassandra://127.0.0.1:1/flows"];
+    let output = run(&nowhere);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    for archive in ["nowhere", "none"] {
+        assert!(
+            told.contains(&format!("error: {archive} is not forwarded: cannot follow the archive {archive}")),
+            "{told}"
+        );
+    }
+    assert!(!output.status.success(), "when none can be forwarded, it ends");
+    let twice = run(&[&nowhere[..], &["-R", "none"]].concat());
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("the archive none is given twice"), "{twice:?}");
 }

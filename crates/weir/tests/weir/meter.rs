@@ -135,6 +135,46 @@ fn the_books_of_a_metered_archive_balance() {
 }
 
 #[test]
+fn statistics_of_captures_have_each_flow_when_it_was_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [packets, archive, alone] = ["packets.pcap", "flows", "alone"].map(path);
+    capture(Path::new(&packets));
+    // each packet is a flow
+    let meter = ["meter", &packets, "--idle-timeout", "5s"];
+    let output = run(&[&meter[..], &["--archive", &archive, "--statistics", "--statistics-by", "tos"]].concat());
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("flows counted in") && !said.contains("warning"), "{said}");
+    let answer = |statement: &str| {
+        let output = run(&["sql", "--archive", &archive, "-q", "-o", "csv", statement]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let sums = "sum(packets) AS packets, sum(bytes) AS bytes";
+    let counted = answer(&format!(
+        "SELECT date_trunc('second', \"end\") AS time, count(*) AS flows, {sums} FROM flows GROUP BY 1 ORDER BY 1"
+    ));
+    assert!(counted.lines().count() > 50, "{counted}");
+    let steps = "WHERE step = 1 AND flows > 0 AND by =";
+    assert_eq!(
+        answer(&format!("SELECT time, flows, packets, bytes FROM series {steps} 'total' ORDER BY time")),
+        counted
+    );
+    let of_tos =
+        answer(&format!("SELECT key, sum(flows) AS flows, {sums} FROM series {steps} 'tos' GROUP BY key ORDER BY key"));
+    let tos = answer(&format!("SELECT tos AS key, count(*) AS flows, {sums} FROM flows GROUP BY tos ORDER BY tos"));
+    assert_eq!(of_tos, tos);
+    // statistics alone need no archive, and a folder
+    let output = run(&["meter", &packets, &format!("--statistics={alone}")]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", text(&output.stderr));
+    let listed = run(&["series", "ls", "--statistics", &alone, "--format", "csv"]);
+    assert!(text(&listed.stdout).contains("total,1,"), "{}", text(&listed.stderr));
+    let nowhere = run(&["meter", &packets, "--statistics"]);
+    let said = text(&nowhere.stderr);
+    assert!(!nowhere.status.success() && said.contains("\nhint: --statistics=DIR, or --archive DIR"), "{said}");
+}
+
+#[test]
 fn metered_flows_are_the_same_over_connections() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);

@@ -6,6 +6,19 @@ use std::process::{Command, Output, Stdio};
 
 use crate::process::weir;
 
+/// How far a forwarder is that has sent 40 steps of a second, up to the first one of [`kept`]; the checksum is that of RFC 3720,
+/// appendix B.4.
+pub(crate) const STATE: &str = "\
+weir forward 1
+step_secs 1
+through_secs 1704103200
+steps_forwarded 40
+rows_forwarded 500
+rows_refused 2
+steps_lost 3
+crc32c 6f1a2da0
+";
+
 /// Four flows of two hosts in the steps of seconds 0, 0, 1 and 130, kept by a chain in an archive and in statistics.
 fn kept(folder: &Path) {
     let flows = "start,end,src_addr,dst_addr,protocol,packets,bytes\n\
@@ -212,6 +225,21 @@ fn mistakes_have_hints() {
     assert_eq!(step, "error: there are no steps of 2s\nhint: there are steps of 1s, 60s, 300s, 3600s\n");
     let key = failed(folder.path(), &["series", "plot", "-R", "flows", "--by", "src_addr", "--key", "192.0.2.77"]);
     assert!(key.starts_with("error: there are no series by src_addr of 192.0.2.77\nhint: "), "{key}");
+}
+
+#[test]
+fn books_say_how_far_statistics_are_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let states = folder.path().join("flows/statistics/forward");
+    fs::create_dir_all(&states).expect("a folder");
+    fs::write(states.join("prometheus"), STATE).expect("written");
+    fs::write(states.join("spoiled"), STATE.replace("40", "41")).expect("written");
+    let said = String::from_utf8(ask(folder.path(), &["books", "-R", "flows"]).stderr).expect("UTF-8");
+    // from second 0 to 129: of second 130, the newest, more may come
+    let line = "statistics sent as prometheus: 40 steps of 1 s with 500 rows, 2 refused; 129 steps wait, 3 are lost; 129 s behind\n";
+    assert!(said.contains(line), "{said}");
+    assert!(said.contains("warning: statistics sent as spoiled: "), "{said}");
 }
 
 #[test]

@@ -60,6 +60,9 @@ fn metrics() -> String {
     let kept = Path::new(&archive).join("forward");
     std::fs::create_dir_all(&kept).expect("a folder");
     std::fs::write(kept.join("cassandra"), STATE).expect("written");
+    let kept = Path::new(&archive).join("statistics/forward");
+    std::fs::create_dir_all(&kept).expect("a folder");
+    std::fs::write(kept.join("prometheus"), crate::series::STATE).expect("written");
     loop {
         let text = service.ask("GET", "/metrics", &[], "").body;
         if text.contains("weir_watch_history_scans_total{")
@@ -93,6 +96,9 @@ fn every_counter_is_a_metric_and_every_metric_that_is_named_exists() {
         "weir_forward_flows_total{forwarder=\"cassandra\",outcome=\"stored\"} 40",
         "weir_forward_flows_total{forwarder=\"cassandra\",outcome=\"refused\"} 2",
         "weir_forward_deliveries_total{forwarder=\"cassandra\",outcome=\"lost\"} 1",
+        "weir_forward_statistics_steps_total{forwarder=\"prometheus\",outcome=\"stored\"} 40",
+        "weir_forward_statistics_steps_total{forwarder=\"prometheus\",outcome=\"lost\"} 3",
+        "weir_forward_statistics_rows_total{forwarder=\"prometheus\",outcome=\"refused\"} 2",
     ] {
         assert!(text.contains(line), "{line} is missing");
     }
