@@ -99,6 +99,7 @@ impl Flows {
         if !self.planter.is_empty() {
             rows = rows.min(self.model.flows_per_second as usize);
         }
+        let first = self.totals.flows;
         self.rows.clear();
         self.clocks_ms.clear();
         while self.rows.len() < rows {
@@ -115,7 +116,7 @@ impl Flows {
             self.add(row);
             self.clocks_ms.push(clock_ms);
         }
-        Some(self.columns())
+        Some(self.columns(first))
     }
 
     /// The next flow: of a scene whose time has come, or of the model.
@@ -142,8 +143,8 @@ impl Flows {
         self.rows.push(row);
     }
 
-    /// The rows as columns.
-    fn columns(&self) -> FlowBatch {
+    /// The rows as columns; `first` is the number of the first of them.
+    fn columns(&self, first: u64) -> FlowBatch {
         let rows = &self.rows;
         let mut builder = FlowBatchBuilder::new(rows.len());
         builder.begin_rows(rows.len());
