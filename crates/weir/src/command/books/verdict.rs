@@ -13,8 +13,8 @@ use crate::time_args::range_text;
 /// Clocks that differ by less are in step, delay of the network included.
 const IN_STEP_MS: i128 = 2_000;
 
-/// Whether anything is missing, of which time, and of how many exporters. Whatever the books say, an archive is not complete whose
-/// files are gone.
+/// Whether anything is missing, of which time, and of how many exporters. Whatever the books say, an archive whose files are
+/// gone is not complete.
 pub(super) fn sentence(sums: &BooksSums, flows_gone: u64, zone: &TimeZone) -> String {
     let by_the_books = sentence_of_books(sums, zone);
     if flows_gone == 0 {
