@@ -3,36 +3,7 @@
 use crate::model::TrafficModel;
 use crate::network::{Host, Zone};
 use crate::random::{Choice, Random};
-
-/// A flow before it is columns.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
-    pub start_ms: i64,
-    pub end_ms: i64,
-    pub src: Host,
-    pub dst: Host,
-    pub src_port: u16,
-    pub dst_port: u16,
-    pub packets: u64,
-    pub bytes: u64,
-    pub wide: bool,
-    pub protocol: u8,
-    pub tcp_flags: u8,
-    pub tos: u8,
-    /// One packet of this many was seen, where it is known.
-    pub sampling_interval: Option<u32>,
-}
-
-impl Row {
-    pub(crate) fn is_wide(&self) -> bool {
-        self.wide
-    }
-
-    /// Whether it is to or from a web server.
-    pub(crate) fn is_web(&self) -> bool {
-        self.protocol == TCP && [self.src_port, self.dst_port].iter().any(|port| [80, 443, 8080].contains(port))
-    }
-}
+use crate::row::{ACK, FIN, PSH, RST, Row, SYN, TCP, UDP};
 
 /// Makes conversations.
 #[derive(Debug, Clone)]
@@ -46,16 +17,7 @@ pub(crate) struct Conversations {
 }
 
 const ICMP: u8 = 1;
-pub(crate) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
-
-/// Control bits of TCP (RFC 9293 section 3.1).
-pub(crate) const FIN: u8 = 1;
-pub(crate) const SYN: u8 = 2;
-pub(crate) const RST: u8 = 4;
-pub(crate) const PSH: u8 = 8;
-pub(crate) const ACK: u8 = 16;
 
 /// Weights of 1, 2 to 3, 4 to 7 packets and so on: a Pareto distribution with an exponent of about 0.85, its end
 /// thinned out so that 2^21 packets of 1500 octets stay within the 32 bits of NetFlow v5.

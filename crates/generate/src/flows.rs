@@ -2,8 +2,10 @@
 
 use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 
-use crate::conversation::{Conversations, Row};
+use crate::conversation::Conversations;
 use crate::model::TrafficModel;
+use crate::network::Zone;
+use crate::row::Row;
 use crate::scenes::{PlantedScene, Planter};
 
 /// Sums over flows.
@@ -50,7 +52,7 @@ impl Flows {
 
     pub(crate) fn new(model: TrafficModel, count: u64) -> Self {
         let conversations = Conversations::new(&model);
-        let planter = Planter::new(&model);
+        let planter = Planter::new(&model.scenes, model.seed, &Zone::inside(model.hosts / 8));
         Self {
             model,
             conversations,

@@ -25,6 +25,7 @@ mod conversation;
 mod network;
 mod pace;
 mod random;
+mod row;
 
 pub use flows::{Flows, Totals};
 pub use model::{ModelError, Service, TrafficModel};

@@ -3,12 +3,13 @@
 //! All plans come from one stream of random numbers, drawn in the same order whoever asks, so that each router, and the
 //! truth, can walk the conversations on their own and see the same ones.
 
-use crate::conversation::{Conversations, FIN, RST, SYN, TCP, UDP};
+use crate::conversation::Conversations;
 use crate::network::Host;
 use crate::random::Random;
 use crate::routers::keys::{Keys, digest};
 use crate::routers::packets::{Loss, Passage, Schedule};
 use crate::routers::{Router, RouterPair};
+use crate::row::{FIN, RST, SYN, TCP, UDP};
 
 /// What packets have in common that belong to one flow, and that every router sees alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,11 +1,10 @@
 //! Scenes between the flows of a model, as its simulated clock goes on.
 
-use crate::conversation::Row;
-use crate::model::TrafficModel;
 use crate::network::Zone;
 use crate::random::Random;
+use crate::row::Row;
 use crate::scenes::script::{SAMPLING_INTERVAL, script};
-use crate::scenes::{PlantedScene, SceneKind};
+use crate::scenes::{PlantedScene, Scene, SceneKind};
 
 /// Keeps the sequences of scenes apart from one another and from that of the model: an odd number without a pattern.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -23,12 +22,12 @@ pub(crate) struct Planter {
 }
 
 impl Planter {
-    pub(crate) fn new(model: &TrafficModel) -> Self {
-        let inside = Zone::inside(model.hosts / 8);
+    /// The scenes among the hosts of a zone; `seed` is that of the model.
+    pub(crate) fn new(scenes: &[Scene], seed: u64, inside: &Zone) -> Self {
         let mut planter = Self { rows: Vec::new(), silences: Vec::new(), sampled: Vec::new(), scenes: Vec::new() };
-        for (number, scene) in model.scenes.iter().enumerate() {
-            let seed = model.seed.wrapping_add(SEED_STEP.wrapping_mul(number as u64 + 1));
-            let script = script(*scene, number, &inside, &mut Random::new(seed));
+        for (number, scene) in scenes.iter().enumerate() {
+            let seed = seed.wrapping_add(SEED_STEP.wrapping_mul(number as u64 + 1));
+            let script = script(*scene, number, inside, &mut Random::new(seed));
             match scene.kind {
                 SceneKind::ExporterSilent => planter.silences.push((scene.at_ms, scene.kind.duration_ms())),
                 SceneKind::SamplingChanged => planter.sampled.push((scene.at_ms, scene.end_ms())),

@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use crate::conversation::{ACK, FIN, PSH, RST, Row, SYN, TCP, UDP};
 use crate::network::{Host, Zone};
 use crate::random::Random;
+use crate::row::{ACK, FIN, PSH, RST, Row, SYN, TCP, UDP};
 use crate::scenes::{Scene, SceneKind};
 
 /// One packet of so many is seen when sampling changes.

@@ -245,3 +245,41 @@ fn called_as_nfdump() {
     assert_eq!(called(&["-k"]).status.code(), Some(255));
     assert_eq!(called(&["-Z", "proto nonsense"]).status.code(), Some(254));
 }
+
+/// Three thousand flows in five minutes, and a hundred tries with their answers and sixty spoofed flows on top.
+#[test]
+fn scenes_are_planted_and_listed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let generate = |arguments: &[&str]| {
+        run(&[&["generate", "--density", "10", "--write", &path("flows.pcap")], arguments].concat())
+    };
+    let scenes = "brute-force@1m,spoofed@2026-01-01T00:02:00Z";
+    let made = generate(&["--records", "3000", "--scene", scenes, "--truth", &path("truth.ndjson")]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(text(&made.stdout).contains(" 3260 records"), "{}", text(&made.stdout));
+    let truth = std::fs::read_to_string(path("truth.ndjson")).expect("the truth");
+    let lines: Vec<serde_json::Value> = truth.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 2);
+    let first = &lines[0];
+    assert_eq!(first["scene"], "brute-force");
+    assert_eq!(first["watch"], "brute-force");
+    assert_eq!(first["from"], "2026-01-01T00:01:00.000Z");
+    assert_eq!(first["until"], "2026-01-01T00:02:30.000Z");
+    assert_eq!((first["flows"].as_u64(), first["flows_sent"].as_u64()), (Some(200), Some(200)));
+    assert_eq!(first["key"]["dst_port"], "22");
+    assert_eq!(lines[1]["key"]["network"], "240.0.0.0/8");
+    // ten seconds of an hour
+    let cut = generate(&["--records", "100", "--scene", "beaconing@1s"]);
+    assert!(text(&cut.stderr).contains("the flows end before the scene beaconing does"), "{}", text(&cut.stderr));
+    check_error(
+        &generate(&["--scene", "flood@1m"]),
+        &["--scene: there is no scene 'flood'", "hint: there are portscan"],
+    );
+    check_error(
+        &generate(&["--scene", "sampling-changed@1m", "--protocol", "netflow-v5"]),
+        &["flows of NetFlow v5 have no sampling interval"],
+    );
+    let silent = ["generate", "--to", "127.0.0.1:9", "--scene", "exporter-silent@1m"];
+    check_error(&run(&silent), &["silence in simulated time"]);
+}

@@ -177,17 +177,17 @@ pub(crate) fn watch_names() -> Vec<String> {
 
 /// The keys that a watch reports of an archive.
 fn reported(archive: &Path, name: &str) -> BTreeSet<String> {
-    reports(archive, name, None)
+    reports(archive, name, (None, None))
         .into_iter()
         .map(|report| if report.key.is_empty() { "(window)".to_owned() } else { report.key })
         .collect()
 }
 
-/// What a watch reports of an archive, of windows that end at `until_ms` or before.
-pub(crate) fn reports(archive: &Path, name: &str, until_ms: Option<i64>) -> Vec<Report> {
+/// What a watch reports of an archive, of windows that end after the first time and at the second or before.
+pub(crate) fn reports(archive: &Path, name: &str, (from_ms, until_ms): (Option<i64>, Option<i64>)) -> Vec<Report> {
     let file = WatchFile::read(&pages::path(&format!("watches/{name}.toml"))).expect("a watch");
     let mut backtest = Backtest::new(file, &RunnerOptions::new(archive)).unwrap_or_else(|error| failed(name, &error));
-    let outcome = backtest.run(None, until_ms, |_, _| ()).unwrap_or_else(|error| failed(name, &error));
+    let outcome = backtest.run(from_ms, until_ms, |_, _| ()).unwrap_or_else(|error| failed(name, &error));
     outcome.firings.into_iter().flat_map(|firing| firing.reports).collect()
 }
 
