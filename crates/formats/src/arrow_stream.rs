@@ -162,12 +162,11 @@ fn batch(rows: &RecordBatch, received_ms: i64) -> Result<FlowBatch, StreamError>
     for (column, values) in columns.into_iter().zip(rows.columns()) {
         found.push((column, converted(column, values)?));
     }
-    match found.iter_mut().find(|(column, _)| *column == Column::Received) {
-        Some((_, times)) => *times = with_received(times, received_ms),
-        None => {
-            let times = TimestampMillisecondArray::from_value(received_ms, rows.num_rows());
-            found.push((Column::Received, Arc::new(times.with_timezone("UTC"))));
-        }
+    if let Some((_, times)) = found.iter_mut().find(|(column, _)| *column == Column::Received) {
+        *times = with_received(times, received_ms);
+    } else {
+        let times = TimestampMillisecondArray::from_value(received_ms, rows.num_rows());
+        found.push((Column::Received, Arc::new(times.with_timezone("UTC"))));
     }
     found.sort_by_key(|(column, _)| *column);
     FlowBatch::from_columns(rows.num_rows(), found).map_err(|error| StreamError::Damaged(error.to_string()))

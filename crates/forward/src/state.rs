@@ -248,11 +248,11 @@ pub fn forwarders(archive: &Path) -> Result<Vec<KeptForwarder>, StateError> {
     Ok(kept.into_iter().map(|(name, state)| KeptForwarder { name, state }).collect())
 }
 
+/// The name of a forwarder, and what is kept of it.
+type Kept<T> = (String, Result<T, StateError>);
+
 /// What is kept of each forwarder of an archive or of statistics, by their names.
-pub(crate) fn kept<T>(
-    of: &Path,
-    parsed: impl Fn(&str) -> Option<T>,
-) -> Result<Vec<(String, Result<T, StateError>)>, StateError> {
+pub(crate) fn kept<T>(of: &Path, parsed: impl Fn(&str) -> Option<T>) -> Result<Vec<Kept<T>>, StateError> {
     let folder = of.join(FOLDER);
     let entries = match std::fs::read_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -79,7 +79,7 @@ mod tests {
             }
             domains.insert(index, domain);
         }
-        let octets = export(&domains);
+        let octets = export(&domains, 0);
         let read_of = |is_own: fn(SocketAddr) -> bool| {
             let (stored, result) = read(&[octets.as_slice(), b"garbage"].concat(), is_own);
             assert_eq!(result, Err(StateError::Foreign));

@@ -17,7 +17,7 @@ use super::table::{Table, rollups_of};
 use crate::archive::{Answer, Archive, parts_of_flows};
 use crate::group::{Counters, Grouping, Key, KeyLayout, Part, RankingCounter, Row, Rows, Sums};
 use crate::options::go_on;
-use crate::{FlowQuery, QueryError, QueryOptions, Reservation};
+use crate::{FlowQuery, QueryError, QueryOptions, Reservation, Select};
 
 /// Columns that follow those of the exact answer: how much flows, packets and bytes may be too small.
 pub const ERROR_COLUMNS: [&str; 3] = ["flows_error_max", "packets_error_max", "bytes_error_max"];
