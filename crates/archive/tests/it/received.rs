@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use arrow::array::AsArray;
 use arrow::datatypes::TimestampMillisecondType;
 use weir_archive::{ArchiveOptions, CompactionOptions, Position, Snapshot, Writer, compact};
 use weir_flow::{Column, Delivery};
