@@ -264,8 +264,10 @@ impl<S: ForwardStore> Forwarder<S> {
     }
 
     fn has_room(&self) -> bool {
+        let ForwardOptions { deliveries_in_flight_max, rows_in_flight_max, .. } = self.options;
         // those count too that have ended before an earlier one
-        self.pending.len() < self.options.deliveries_in_flight_max && self.in_flight.has_room(&self.options)
+        let is_below = self.pending.len() < deliveries_in_flight_max;
+        is_below && self.in_flight.has_room(deliveries_in_flight_max, rows_in_flight_max)
     }
 
     fn take(&mut self, delivery: FollowedDelivery) {

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::ForwardOptions;
-
 /// What forwarders that share a store have handed over and is not acknowledged yet. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct InFlight(Arc<Amounts>);
@@ -46,10 +44,10 @@ impl InFlightShare {
         self.rows
     }
 
-    /// Whether one more delivery may be handed over. One always may, so that no forwarder waits for a busy one.
-    pub(crate) fn has_room(&self, options: &ForwardOptions) -> bool {
-        let is_below = self.all.deliveries() < options.deliveries_in_flight_max;
-        self.deliveries == 0 || is_below && self.all.rows() < options.rows_in_flight_max
+    /// Whether one more delivery may be handed over, by the limits of all forwarders. One of each always may, so that none waits
+    /// for a busy one.
+    pub(crate) fn has_room(&self, deliveries_max: usize, rows_max: u64) -> bool {
+        self.deliveries == 0 || self.all.deliveries() < deliveries_max && self.all.rows() < rows_max
     }
 
     /// A delivery of so many rows is handed over.

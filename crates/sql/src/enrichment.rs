@@ -212,7 +212,7 @@ impl LookUp {
             What::Label => texts(addresses, self.tables.labels.as_ref()),
             What::IfName => {
                 let indexes = arguments[1].as_primitive::<UInt32Type>();
-                let times = arguments.get(2).map(|times| times.as_primitive::<TimestampMillisecondType>());
+                let times = arguments.get(2).map(AsArray::as_primitive::<TimestampMillisecondType>);
                 let mut names = StringBuilder::new();
                 for (row, (exporter, index)) in addresses.zip(indexes).enumerate() {
                     let at_ms = times.filter(|times| times.is_valid(row)).map(|times| times.value(row));

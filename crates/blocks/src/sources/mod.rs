@@ -31,8 +31,14 @@ pub const KINDS: &[&'static dyn AnyKind] = &[
 
 /// Whether an error is one of the system and not of what a file holds: reading the file again may well succeed.
 pub(crate) fn is_of_the_system(error: &(dyn Error + 'static)) -> bool {
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.any(|error| error.downcast_ref::<io::Error>().is_some_and(|error| error.raw_os_error().is_some()))
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.raw_os_error().is_some()) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 #[cfg(test)]
