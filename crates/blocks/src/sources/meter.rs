@@ -133,19 +133,16 @@ impl MeterSource {
             return Pulled::Nothing;
         }
         let sources = self.configuration.open().map_err(source_error);
-        match sources.and_then(|sources| begin(&self.configuration, sources, retry.routes())) {
-            Ok((metering, workers)) => {
-                retry.succeeded();
-                self.telling.begin_again(metering.clone());
-                (self.metering, self.workers) = (metering, workers);
-                self.notices.send(&format!("{} is captured again", self.configuration.interfaces()));
-                Pulled::More
-            }
-            Err(_) => {
-                retry.failed();
-                Pulled::Nothing
-            }
-        }
+        let begun = sources.and_then(|sources| begin(&self.configuration, sources, retry.routes()));
+        let Ok((metering, workers)) = begun else {
+            retry.failed();
+            return Pulled::Nothing;
+        };
+        retry.succeeded();
+        self.telling.begin_again(metering.clone());
+        (self.metering, self.workers) = (metering, workers);
+        self.notices.send(&format!("{} is captured again", self.configuration.interfaces()));
+        Pulled::More
     }
 }
 
