@@ -108,7 +108,7 @@ fn a_statement_goes_by_the_clock_of_its_zone() {
         assert_eq!(answers, [expected], "{zone}");
     }
     let error = WatchFile::parse("query = 'SELECT 1'\nzone = 'Mars'", "w", Path::new("")).expect_err("no zone");
-    assert_eq!((error.key.as_str(), error.message.as_str()), ("zone", "'Mars' is no time zone"));
+    assert_eq!((error.key.as_str(), error.message.as_str()), ("zone", "'zone': 'Mars' is no time zone"));
 }
 
 /// A hundred keys that are acknowledged or were reported leave room for the next.

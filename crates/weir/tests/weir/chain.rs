@@ -51,7 +51,7 @@ fn collectors_and_meters_keep_statistics_by_more_columns() {
 }
 
 fn keeps_statistics_by_more_columns(collect: &[&str]) {
-    let shown = |by: &str| run(&[&collect[..], &["--statistics", "--statistics-by", by]].concat());
+    let shown = |by: &str| run(&[collect, &["--statistics", "--statistics-by", by]].concat());
     let more = shown("src_net,exporter+in_if");
     assert!(more.status.success(), "{}", text(&more.stderr));
     let chain = text(&more.stdout);
@@ -63,7 +63,7 @@ fn keeps_statistics_by_more_columns(collect: &[&str]) {
     assert!(checked.status.success(), "{}", text(&checked.stderr));
     let wrong = with_chain(&["chain", "check", "-"], &chain.replace("src_net", "src_nett"));
     assert!(text(&wrong.stderr).contains("'src_nett' is no column to count by"), "{}", text(&wrong.stderr));
-    let alone = run(&[&collect[..], &["--statistics-by", "src_net"]].concat());
+    let alone = run(&[collect, &["--statistics-by", "src_net"]].concat());
     assert!(!alone.status.success() && text(&alone.stderr).contains("--statistics"), "{}", text(&alone.stderr));
     let elsewhere = text(&run(&[collect, &["--statistics=else where"]].concat()).stdout);
     for (chain, folder) in [(&chain, "some where/statistics"), (&elsewhere, "else where")] {
@@ -156,9 +156,9 @@ fn columns_that_a_reader_leaves_out_are_found_before_anything_is_opened() {
     assert!(!refused.status.success());
     let said = text(&refused.stderr);
     for part in [
-        "line 8, column 1: component 'web' needs 'dst_port', which 'read' does not read",
+        "line 8, column 13: component 'web' needs 'dst_port', which 'read' does not read",
         "hint: add \"dst_port\" to the columns of 'read'",
-        "line 12, column 1: component 'hosts' needs 'src_addr', which 'read' does not read",
+        "line 12, column 13: component 'hosts' needs 'src_addr', which 'read' does not read",
     ] {
         assert!(said.contains(part), "{said}");
     }
