@@ -350,6 +350,8 @@ export interface SeriesAnswer {
   step_ms: number;
   times: number[];
   series: { name: string; values: (number | null)[] }[];
+  /** Files of which something cannot be read, each with a sentence. */
+  damaged?: string[];
 }
 
 /** One event of `/live`, about one second. */
