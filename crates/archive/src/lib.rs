@@ -62,6 +62,7 @@ mod tail;
 mod tail_set;
 mod tails;
 mod threads;
+mod unsynced;
 mod upkeep;
 mod writer;
 

@@ -12,8 +12,8 @@ use crate::position::TailNumber;
 use crate::recovery::RecoveredTails;
 use crate::ring::Ring;
 use crate::summaries::keep::WaitingSummary;
-use crate::syncing::Syncing;
 use crate::tail::{FinishedTail, LiveTail};
+use crate::unsynced::Syncing;
 use crate::{Action, ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 
 /// Shared by the writer and its threads.

@@ -43,11 +43,6 @@ impl AgeClock {
         self.at(socket::now_ms())
     }
 
-    /// By how much the system's clock is ahead of this one.
-    pub(crate) fn jumped_ms(&self) -> i64 {
-        self.jumped_ms
-    }
-
     fn look(&mut self, wall_ms: i64, now: Instant) {
         let (last_ms, last) = self.last;
         let passed = i64::try_from(now.saturating_duration_since(last).as_millis()).unwrap_or(i64::MAX);
@@ -56,6 +51,34 @@ impl AgeClock {
             self.jumped_ms = self.jumped_ms.saturating_add(jump_ms);
         }
         self.last = (wall_ms, now);
+    }
+}
+
+/// The time of what a decoder was given last, in milliseconds since the epoch.
+#[derive(Debug, Default)]
+pub(crate) struct DecoderTime {
+    /// As it is said.
+    pub(crate) now_ms: i64,
+    /// By the clock of ages.
+    pub(crate) age_ms: i64,
+    /// That clock; without it times are as they are said.
+    ages: Option<AgeClock>,
+}
+
+impl DecoderTime {
+    /// From now on ages are told by a clock that cannot be set.
+    pub(crate) fn keep_ages(&mut self) {
+        self.ages = Some(AgeClock::start());
+    }
+
+    /// By how much the system's clock is ahead of that of ages.
+    pub(crate) fn jumped_ms(&self) -> i64 {
+        self.ages.as_ref().map_or(0, |ages| ages.jumped_ms)
+    }
+
+    pub(crate) fn move_to(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.age_ms = self.ages.as_mut().map_or(now_ms, |ages| ages.at(now_ms));
     }
 }
 

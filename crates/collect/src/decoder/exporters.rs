@@ -14,7 +14,7 @@ use super::sequences::Sequences;
 use super::sflow::{DecodedSamples, SampleSources, is_sflow};
 use super::state::Changes;
 use super::templates::{Evicted, TemplateContext, Templates};
-use crate::age::AgeClock;
+use crate::age::DecoderTime;
 use crate::clock::MessageClock;
 use crate::domain::DomainKey;
 use crate::domain::{Domain, DomainStatus};
@@ -34,12 +34,8 @@ const CLOCK_OFFSET_MS_MAX: i64 = 86_400_000;
 #[derive(Debug)]
 pub(super) struct Exporters {
     limits: Limits,
-    /// The time of the last message or call, milliseconds since the epoch.
-    now_ms: i64,
-    /// The same by a clock without jumps, of which ages are told.
-    age_ms: i64,
-    /// That clock; without it times are as they are said.
-    ages: Option<AgeClock>,
+    /// The time of the last message or call.
+    pub time: DecoderTime,
     pub domains: Domains,
     pub templates: Templates,
     pub waiting: WaitingSets,
@@ -70,9 +66,7 @@ impl Exporters {
     /// None yet.
     pub(super) fn new(limits: Limits) -> Self {
         Self {
-            now_ms: 0,
-            age_ms: 0,
-            ages: None,
+            time: DecoderTime::default(),
             domains: Domains::default(),
             templates: Templates::new(&limits),
             waiting: WaitingSets::new(&limits),
@@ -85,20 +79,9 @@ impl Exporters {
         }
     }
 
-    /// From now on ages are told by a clock that cannot be set.
-    pub(super) fn keep_ages(&mut self) {
-        self.ages = Some(AgeClock::start());
-    }
-
-    /// By how much the system's clock is ahead of that of ages.
-    pub(super) fn jumped_ms(&self) -> i64 {
-        self.ages.as_ref().map_or(0, AgeClock::jumped_ms)
-    }
-
     /// Moves to the time of a message or call.
     pub(super) fn move_to(&mut self, now_ms: i64) {
-        self.now_ms = now_ms;
-        self.age_ms = self.ages.as_mut().map_or(now_ms, |ages| ages.at(now_ms));
+        self.time.move_to(now_ms);
         self.books.ledger.move_to(now_ms);
     }
 
@@ -106,7 +89,7 @@ impl Exporters {
     #[inline]
     pub(super) fn count_records(&mut self, index: u32, counter: Counter, records: u64) {
         if records > 0 {
-            self.domains[index].activity.note_records(self.now_ms);
+            self.domains[index].activity.note_records(self.time.now_ms);
         }
         self.books.count(index, counter, records);
     }
@@ -180,7 +163,7 @@ impl Exporters {
             None => self.find_or_add(key)?,
         };
         self.domains.set_last(key, index);
-        self.domains[index].activity.note_datagram(self.now_ms);
+        self.domains[index].activity.note_datagram(self.time.now_ms);
         self.books.count(index, Counter::Datagrams, 1);
         self.books.count(index, Counter::Octets, octets as u64);
         if key.session.transport != Transport::Udp {
@@ -203,7 +186,7 @@ impl Exporters {
         } else if let Some(index) = self.enter(key, payload.len()) {
             self.books.count(index, Counter::DatagramsUndecodable, 1);
             self.books.count(index, class_counter(error), 1);
-            self.domains[index].inspection.undecodable(self.now_ms, payload);
+            self.domains[index].inspection.undecodable(self.time.now_ms, payload);
         }
     }
 
@@ -216,7 +199,7 @@ impl Exporters {
             return None;
         };
         let mut domain = Domain::new(key, &self.limits);
-        self.sequences.begin(&mut domain, self.now_ms);
+        self.sequences.begin(&mut domain, self.time.now_ms);
         self.domains.insert(index, domain);
         self.books.ledger.open(index, key);
         Some(index)
@@ -224,7 +207,7 @@ impl Exporters {
 
     /// Forgets the domain that is worth least. Returns its place.
     fn evict(&mut self) -> Option<u32> {
-        let index = self.domains.next_evicted(self.now_ms, &self.limits)?;
+        let index = self.domains.next_evicted(self.time.now_ms, &self.limits)?;
         self.books.count(index, Counter::DomainsEvicted, 1);
         self.forget(index);
         Some(index)
@@ -317,7 +300,7 @@ impl Exporters {
 
     /// Follows the sequence number and the clock of a message that was decoded.
     pub(super) fn follow(&mut self, index: u32, arrival: &Arrival, hash: u64) {
-        let received_ms = self.now_ms;
+        let received_ms = self.time.now_ms;
         let domain = &mut self.domains[index];
         domain.inspection.clock(received_ms, arrival);
         let outcome = self.sequences.observe(index, domain, arrival, hash);
@@ -351,8 +334,8 @@ impl Exporters {
 // Templates, and sets that wait for them.
 impl Exporters {
     fn templates_and_context(&mut self) -> (&mut Templates, TemplateContext<'_>) {
-        let Self { templates, domains, waiting, age_ms, .. } = self;
-        (templates, TemplateContext { domains, waiting, now_ms: *age_ms })
+        let Self { templates, domains, waiting, time, .. } = self;
+        (templates, TemplateContext { domains, waiting, now_ms: time.age_ms })
     }
 
     /// Takes the records of a Template Set.
@@ -401,7 +384,7 @@ impl Exporters {
     /// another port of the exporter has sent is taken, if that was asked for.
     #[inline]
     pub(super) fn can_decode(&mut self, index: u32, id: TemplateId) -> bool {
-        if self.domains[index].templates.current(id, self.age_ms).is_some() {
+        if self.domains[index].templates.current(id, self.time.age_ms).is_some() {
             // those that waited on disk come first
             return !self.waiting.is_recalling(index, id);
         }
@@ -411,7 +394,7 @@ impl Exporters {
     #[cold]
     fn borrow(&mut self, index: u32, id: TemplateId) -> bool {
         if self.domains[index].templates.has(id) {
-            let expired = self.templates.expire(&mut self.domains[index], self.age_ms);
+            let expired = self.templates.expire(&mut self.domains[index], self.time.age_ms);
             self.books.count(index, Counter::TemplatesExpired, expired);
         }
         let mut evicted = Evicted::new();
@@ -424,9 +407,9 @@ impl Exporters {
     /// Keeps a set until its template comes.
     pub(super) fn wait(&mut self, index: u32, id: TemplateId, set: WaitingSet) {
         let source = self.domains[index].key.session.source.ip();
-        self.waiting.insert((source, self.age_ms), (index, id), set);
+        self.waiting.insert((source, self.time.age_ms), (index, id), set);
         self.books.count(index, Counter::SetsWaitingIn, 1);
-        self.move_waiting(self.age_ms);
+        self.move_waiting(self.time.age_ms);
     }
 
     /// Keeps a set whose template is known behind those whose template has come, and that wait until a delivery is
@@ -438,8 +421,8 @@ impl Exporters {
 
     /// Drops sets that have waited too long or are too many, or sends them to disk.
     pub(super) fn expire_waiting(&mut self) {
-        self.move_waiting(self.age_ms);
-        self.waiting.end_overdue_recalls(self.age_ms, &self.domains);
+        self.move_waiting(self.time.age_ms);
+        self.waiting.end_overdue_recalls(self.time.age_ms, &self.domains);
     }
 
     /// Sends sets that have waited for too long, or are too many, to disk, or drops them.
@@ -462,14 +445,14 @@ impl Exporters {
 
     /// Forgets some of the templates that were not sent again.
     pub(super) fn sweep_templates(&mut self) {
-        for (index, expired) in self.templates.sweep(&mut self.domains, self.age_ms) {
+        for (index, expired) in self.templates.sweep(&mut self.domains, self.time.age_ms) {
             self.books.count(index, Counter::TemplatesExpired, expired);
         }
     }
 
     /// Takes an answer of the spool. True when sets may have been released.
     pub(super) fn take_answer(&mut self, answer: SpoolAnswer) -> bool {
-        let effect = self.waiting.take_answer(answer, self.age_ms, &self.domains);
+        let effect = self.waiting.take_answer(answer, self.time.age_ms, &self.domains);
         if let Some((key, numbers)) = effect.expired {
             self.give_up(key.domain, &numbers);
         }

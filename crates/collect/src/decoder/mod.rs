@@ -118,7 +118,7 @@ impl Decoder {
     /// exporters. Without it the times of the messages count, as those of a capture do.
     #[must_use]
     pub fn with_own_clock(mut self) -> Self {
-        self.exporters.keep_ages();
+        self.exporters.time.keep_ages();
         self
     }
 
@@ -420,7 +420,7 @@ impl Decoder {
     /// What a decoder needs to decode the next datagram of every exporter: templates, samplers, when exporters
     /// started.
     pub fn export_state(&self) -> Vec<u8> {
-        state::export(&self.exporters.domains, self.exporters.jumped_ms())
+        state::export(&self.exporters.domains, self.exporters.time.jumped_ms())
     }
 
     /// Whether the state should be exported again, by what has happened since this was last asked.

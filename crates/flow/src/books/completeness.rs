@@ -11,13 +11,10 @@ use std::fmt::{self, Write as _};
 
 use arrow::temporal_conversions::timestamp_ms_to_datetime;
 
-use super::balance::{sets_waiting, sum};
+use super::balance::{LEFT_OUT, sets_waiting, sum};
 use super::{BooksSums, Counter, ExporterSums};
 
 const DAY_MS: i64 = 86_400_000;
-
-/// Records that are counted as stored and are not in the archive.
-pub(super) const LEFT_OUT: [Counter; 2] = [Counter::RecordsFiltered, Counter::RecordsNotStored];
 
 impl ExporterSums {
     /// How complete its flows are.

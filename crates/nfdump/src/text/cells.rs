@@ -9,8 +9,9 @@ use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, RECORD_HEADER};
 
 use super::protocols::push_protocol;
 use super::rows::{Addresses, Icmp, Numbers, Span, per_second};
-use super::scale::{push_address, push_address_right, push_duration, push_network, push_number, push_seconds};
-use super::statistic::push_text;
+use super::scale::{
+    push_address, push_address_right, push_duration, push_network, push_number, push_seconds, push_text,
+};
 use super::tags::{Field, Port, TextField, country_of};
 use weir_print::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
 use weir_print::names::tcp_flags_text;

@@ -1,7 +1,8 @@
-//! Numbers, durations and addresses as nfdump writes them.
+//! Numbers, durations, addresses and texts as nfdump writes them.
 
 use std::io::Write;
 
+use arrow::array::{Array, StringArray};
 use weir_print::digits::{align_right, push_ipv4, push_ipv6, push_u64, push_u64_right};
 
 /// A condensed IPv6 address has at most this many letters.
@@ -101,6 +102,16 @@ pub(super) fn push_network(text: &mut Vec<u8>, octets: Option<&[u8]>, bits: u64,
         *kept = octet & !(0xff_u16 >> bits) as u8;
     }
     push_address_right(text, Some(&network[..octets.len()]), width);
+}
+
+/// A text, in quotes where a comma would end it. Texts of flows have no character that a terminal obeys.
+pub(super) fn push_text(text: &mut Vec<u8>, texts: &StringArray, row: usize, is_csv: bool) {
+    let value = if texts.is_null(row) { "-" } else { texts.value(row) };
+    if is_csv && value.contains([',', '"']) {
+        text.extend_from_slice(format!("\"{}\"", value.replace('"', "\"\"")).as_bytes());
+    } else {
+        text.extend_from_slice(value.as_bytes());
+    }
 }
 
 #[cfg(test)]

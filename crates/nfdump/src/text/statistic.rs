@@ -12,7 +12,7 @@ use super::footer::Totals;
 use super::protocols::push_protocol;
 use super::release::Release;
 use super::rows::{Addresses, Numbers, Span, per_second};
-use super::scale::{push_address, push_address_right, push_duration, push_number, push_seconds};
+use super::scale::{push_address, push_address_right, push_duration, push_number, push_seconds, push_text};
 use weir_print::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
 use weir_print::names::tcp_flags_text;
 
@@ -349,16 +349,6 @@ impl<'a> Columns<'a> {
 
     fn counts(&self, row: usize) -> [u64; 3] {
         [&self.flows, &self.packets, &self.bytes].map(|counter| counter.or_zero(row))
-    }
-}
-
-/// A text, in quotes where a comma would end it. Texts of flows have no character that a terminal obeys.
-pub(super) fn push_text(text: &mut Vec<u8>, texts: &StringArray, row: usize, is_csv: bool) {
-    let value = if texts.is_null(row) { "-" } else { texts.value(row) };
-    if is_csv && value.contains([',', '"']) {
-        text.extend_from_slice(format!("\"{}\"", value.replace('"', "\"\"")).as_bytes());
-    } else {
-        text.extend_from_slice(value.as_bytes());
     }
 }
 

@@ -199,7 +199,9 @@ mod tests {
         let page = std::fs::read_to_string(path).expect("the reference page");
         let calls = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('('));
         let is_name = |name: &&str| name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-        let listed: Vec<_> = calls.map(|(name, _)| name).filter(is_name).collect();
+        let mut listed: Vec<_> = calls.map(|(name, _)| name).filter(is_name).collect();
+        // one that is called in several ways has a line for each
+        listed.dedup();
         assert_eq!(listed, super::function_names());
     }
 }

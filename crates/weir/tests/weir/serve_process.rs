@@ -250,8 +250,8 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
     }
     assert_eq!(service.get("/info")["archive"]["flows"], json!(100));
     let counted = [
-        "weir_chain_rows_in_total{chain=\"copy\",component=\"copy\"} 0\n",
-        "weir_chain_rows_in_total{chain=\"count\",component=\"count\"} 5\n",
+        "weir_chain_rows_in_total{chain=\"copy\",component=\"copy\"} 0.0\n",
+        "weir_chain_rows_in_total{chain=\"count\",component=\"count\"} 5.0\n",
     ];
     let is_counted = |metrics: &str| counted.iter().all(|line| metrics.contains(line));
     while !is_counted(&service.ask("GET", "/metrics", &[], "").body) {
