@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::position::TailNumber;
 use crate::shared::{Ending, Progress, Shared};
 use crate::tail::{FinishedTail, write_again};
 use crate::unsynced::{SyncFailure, Syncing};
