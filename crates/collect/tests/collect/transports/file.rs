@@ -162,7 +162,8 @@ proptest! {
     /// Whatever lies between messages, each of them is handed on; a file far longer than the reader's window.
     #[test]
     fn garbage_between_messages_costs_none(
-        pieces in proptest::collection::vec((1usize..200, proptest::collection::vec(any::<u8>(), 0..50)), 1..40),
+        // from 160 on the length of the set begins with an octet that makes it look like a message within the message
+        pieces in proptest::collection::vec((1usize..160, proptest::collection::vec(any::<u8>(), 0..50)), 1..40),
         repeat in 1usize..60,
     ) {
         let mut part = Vec::new();
