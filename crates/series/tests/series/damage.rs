@@ -62,7 +62,7 @@ impl Model {
                 }
                 step.families.push((family, rows.sorted()));
             }
-            writer.write_step(time, step).expect("written");
+            crate::write_step(&mut writer, time, step);
         }
         writer.close().expect("closed")
     }
@@ -211,7 +211,7 @@ fn half_a_step_is_no_number() {
     for time in times {
         let mut rows = FamilyRows::new(1);
         rows.push(series, &[5]);
-        writer.write_step(time, StepRows { families: vec![(family, rows)] }).expect("written");
+        crate::write_step(&mut writer, time, StepRows { families: vec![(family, rows)] });
         ends.push(fs::metadata(newest(dir.path(), "1s").expect("steps")).expect("a file").len() as usize);
     }
     writer.close().expect("closed");

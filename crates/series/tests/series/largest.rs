@@ -44,7 +44,7 @@ fn write(folder: &Path, coverage: Coverage, seconds: std::ops::Range<i64>) {
             let series = writer.series(id, &key);
             step.push(series, &values);
         }
-        writer.write_step(second, StepRows { families: vec![(id, step.sorted())] }).expect("written");
+        crate::write_step(&mut writer, second, StepRows { families: vec![(id, step.sorted())] });
     }
     writer.forget_unused().expect("forgotten");
     writer.close().expect("closed");

@@ -82,7 +82,7 @@ fn run(events: &[Event]) -> Result<(), TestCaseError> {
                         step.families.push((id, sorted.sorted()));
                     }
                 }
-                writer.write_step(now, step).expect("written");
+                crate::write_step(&mut writer, now, step);
             }
         }
     }

@@ -84,7 +84,7 @@ fn coarser_steps_are_those_of_rrdtool() {
     let id = writer.series(one, "v");
     for (step, value) in (0..STEPS).filter_map(|step| Some((step, value(step)?))) {
         let rows = FamilyRows { ids: vec![id.0], columns: vec![vec![value]], ..FamilyRows::default() };
-        writer.write_step(FIRST + step * STEP, StepRows { families: vec![(one, rows)] }).expect("written");
+        crate::write_step(&mut writer, FIRST + step * STEP, StepRows { families: vec![(one, rows)] });
     }
     writer.close().expect("closed");
 

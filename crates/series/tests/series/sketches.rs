@@ -88,7 +88,7 @@ impl Model {
                 step.families.push((id, sorted.sorted()));
             }
         }
-        writer.write_step(time, step).expect("written");
+        crate::write_step(writer, time, step);
     }
 
     /// Peers of a series in a step, when any finest step has it.
