@@ -42,6 +42,9 @@ pub struct Recovery {
     pub leftovers: u64,
     /// Tails that should be there and are not.
     pub tails_missing: u64,
+    /// True when tails are left whose sync had failed and for which there was no room to be written again: they are durable
+    /// once they are sealed.
+    pub is_unconfirmed: bool,
     /// Damaged tails set aside.
     pub damages: Vec<TailDamage>,
 }
@@ -108,7 +111,9 @@ pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
             position = position.max(last);
         }
     }
-    let _ = disk::remove(&layout.unconfirmed());
+    if !recovery.is_unconfirmed {
+        let _ = disk::remove(&layout.unconfirmed());
+    }
     let next_number = numbers.last().map_or(0, |last| last + 1).max(state.local().first_tail);
     skip_missing(layout, &mut manifest, &numbers, next_number, &mut recovery)?;
     recovery.position = position;
@@ -223,7 +228,7 @@ fn recover_tail(
             last = contents.scan.last().max(Some(found));
         }
     }
-    make_durable(layout, number, &contents)?;
+    recovery.is_unconfirmed |= !make_durable(layout, number, &contents)?;
     let (rows, octets) = (contents.scan.rows(), contents.scan.whole_octets as u64);
     let tail = FinishedTail { number, path, last: contents.scan.last(), rows, octets, failures: 0 };
     Ok((tail, last.unwrap_or_default()))
@@ -235,13 +240,15 @@ fn cut(path: &Path, octets: u64) -> Result<(), ArchiveError> {
 }
 
 /// Makes a tail durable. Where a sync has failed before, another one would prove nothing, so it is written again; on a full
-/// disk it is left for its sealing.
-fn make_durable(layout: &Layout, number: TailNumber, contents: &TailContents) -> Result<(), ArchiveError> {
+/// disk it is left for its sealing, and false returned.
+fn make_durable(layout: &Layout, number: TailNumber, contents: &TailContents) -> Result<bool, ArchiveError> {
     let path = layout.tail(number);
-    let Some(last) = contents.scan.last().filter(|_| layout.unconfirmed().exists()) else { return sync(&path) };
+    let Some(last) = contents.scan.last().filter(|_| layout.unconfirmed().exists()) else {
+        return sync(&path).map(|()| true);
+    };
     match replace(layout, number, contents, (None, last)) {
-        Err(error) if !error.is_full_disk() => Err(error),
-        _ => Ok(()),
+        Err(error) if error.is_full_disk() => Ok(false),
+        replaced => replaced.map(|_| true),
     }
 }
 

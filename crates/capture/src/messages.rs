@@ -1,7 +1,8 @@
 //! IPFIX files (RFC 5655): messages one after the other.
 //!
 //! The length of a message says where the next one begins, so a wrong length would cost the rest of the file. The reader
-//! looks for the next place where two messages follow one another instead: what is between is skipped and counted. A
+//! looks for the next place where two messages follow one another instead, unless the sets of the message fill it exactly: what is
+//! between is skipped and counted. A
 //! file says neither who exported its messages nor when they were received: the time of export takes the place of the latter.
 
 use std::io::{self, Read};
@@ -110,7 +111,9 @@ impl<R: Read> MessageFile<R> {
         let rest = self.buffer.get(self.start..).unwrap_or_default();
         let stated = ipfix::message_length(rest);
         if let Some(octets) = stated
-            && (octets == rest.len() && self.ended || rest.get(octets..).is_some_and(begins))
+            && (octets == rest.len() && self.ended
+                || rest.get(octets..).is_some_and(begins)
+                || rest.get(..octets).is_some_and(is_whole))
         {
             return Step::Message { octets, skipped: 0, damaged: false };
         }
@@ -154,6 +157,19 @@ impl<R: Read> MessageFile<R> {
         self.barren = self.buffer.len().saturating_sub(3).max(self.start);
         None
     }
+}
+
+/// Whether the sets of a message fill it to its end: then its length is right, whatever is behind it.
+fn is_whole(message: &[u8]) -> bool {
+    let mut sets = message.get(ipfix::HEADER_LEN..).unwrap_or_default();
+    while let [id_high, id_low, high, low, ..] = *sets {
+        let (id, length) = (u16::from_be_bytes([id_high, id_low]), usize::from(u16::from_be_bytes([high, low])));
+        if id < 2 || length < 4 || length > sets.len() {
+            return false;
+        }
+        sets = &sets[length..];
+    }
+    sets.is_empty() && message.len() > ipfix::HEADER_LEN
 }
 
 /// Whether a message may begin here: version, length, and the header of its first set agree.

@@ -8,7 +8,7 @@ use crate::domain::Domain;
 use crate::ledger::{Account, Ledger};
 use weir_flow::SequenceKey;
 
-use crate::sequence::{GAPS_MAX, Gap, SequencePosition};
+use crate::sequence::{GAPS_MAX, Gap, Sequence, SequencePosition};
 use crate::waiting::spooled::OUTBOX_OCTETS_MAX;
 
 /// What one decoder may keep. A sender of datagrams can fill these, and no more.
@@ -88,7 +88,7 @@ const SAMPLER_OCTETS: usize = 240;
 /// Octets of a datagram that would be known again: a list may have twice the capacity that it needs.
 const DUPLICATE_OCTETS: usize = 32;
 /// Octets of a source of sFlow samples: its place in a map that is at least half full, or of four.
-const SOURCE_OCTETS: usize = 4 * (size_of::<Source>() + 16) + 2 * GAPS_OCTETS;
+const SOURCE_OCTETS: usize = 4 * (size_of::<Source>() + 16) + 2 * (size_of::<Sequence>() + 16 + GAPS_OCTETS);
 /// Octets of the gaps that an account of sequence numbers remembers.
 const GAPS_OCTETS: usize = GAPS_MAX * size_of::<Gap>();
 /// Upper bound, over all domains, of sequence gaps still undecided.

@@ -15,6 +15,7 @@ use crate::applications::ApplicationNames;
 use crate::clock::MessageClock;
 use crate::domain::DomainKey;
 use crate::options_plan::{OptionsPlan, number, text};
+use crate::rate::source_of;
 use crate::records::Records;
 use crate::shares::Shares;
 
@@ -22,7 +23,7 @@ use crate::shares::Shares;
 /// and counted.
 const REMEMBERED_MAX: usize = 1 << 18;
 /// After this long a record is written again though it reports the same.
-const REPEATED_AFTER_MS: i64 = 3_600_000;
+const REPEATED_AFTER_SECS: u32 = 3_600;
 /// Time between searches for what is older than that, when there is too much.
 const SEARCHED_AFTER_MS: u64 = 60_000;
 /// Rows, and octets that they take, from which on they should be handed out before more is decoded.
@@ -44,7 +45,7 @@ pub(crate) struct OptionsTable {
     /// By the hash of what a record is about.
     written: HashMap<u64, Written, foldhash::fast::RandomState>,
     /// What is remembered of each source.
-    shares: Shares,
+    shares: Shares<SourceHash>,
     hashes: foldhash::fast::RandomState,
     /// When all that is remembered was searched for what is old.
     searched_ms: Option<i64>,
@@ -69,14 +70,18 @@ impl Default for OptionsTable {
     }
 }
 
-/// What is remembered of a record that was written.
+/// What is remembered of a record that was written. There may be many, so they are small.
 #[derive(Debug, Clone, Copy)]
 struct Written {
     /// Hash of what it reports.
     value_hash: u64,
-    written_ms: i64,
-    source: IpAddr,
+    /// Seconds since the epoch.
+    written_secs: u32,
+    source: SourceHash,
 }
+
+/// Half a hash of the source; two that collide have one share.
+type SourceHash = u32;
 
 /// What was not taken of a set of Options Data Records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -240,15 +245,17 @@ impl OptionsTable {
         let mut hasher = self.hashes.build_hasher();
         template.filled_fields().for_each(|(field, _)| hash_octets(&mut hasher, records.octets_of(field, record)));
         let value_hash = hasher.finish();
-        let is_old = |written_ms: i64| now_ms.saturating_sub(written_ms) >= REPEATED_AFTER_MS;
+        let now_secs = u32::try_from(now_ms.max(0) / 1000).unwrap_or(u32::MAX);
+        let source = self.hashes.hash_one(source_of(source)) as SourceHash;
+        let is_old = |written: &Written| now_secs.saturating_sub(written.written_secs) >= REPEATED_AFTER_SECS;
         if let Some(written) = self.written.get_mut(&key_hash) {
-            if written.value_hash == value_hash && !is_old(written.written_ms) {
+            if written.value_hash == value_hash && !is_old(written) {
                 return RecordChange::Unchanged;
             }
-            (written.value_hash, written.written_ms) = (value_hash, now_ms);
+            (written.value_hash, written.written_secs) = (value_hash, now_secs);
             return RecordChange::New;
         }
-        if self.written.len() >= REMEMBERED_MAX || self.shares.left(source) == 0 {
+        if self.written.len() >= REMEMBERED_MAX || self.shares.left_to(source) == 0 {
             // all of them are looked at, which must not be what every record costs
             if self.searched_ms.is_some_and(|at_ms| now_ms.abs_diff(at_ms) < SEARCHED_AFTER_MS) {
                 return RecordChange::OverLimit;
@@ -256,18 +263,18 @@ impl OptionsTable {
             self.searched_ms = Some(now_ms);
             let shares = &mut self.shares;
             self.written.retain(|_, written| {
-                let is_kept = !is_old(written.written_ms);
+                let is_kept = !is_old(written);
                 if !is_kept {
-                    shares.give_back(written.source, 1);
+                    shares.give_back_of(written.source, 1);
                 }
                 is_kept
             });
-            if self.written.len() >= REMEMBERED_MAX || self.shares.left(source) == 0 {
+            if self.written.len() >= REMEMBERED_MAX || self.shares.left_to(source) == 0 {
                 return RecordChange::OverLimit;
             }
         }
-        self.shares.take(source, 1);
-        self.written.insert(key_hash, Written { value_hash, written_ms: now_ms, source });
+        self.shares.take_for(source, 1);
+        self.written.insert(key_hash, Written { value_hash, written_secs: now_secs, source });
         RecordChange::New
     }
 }

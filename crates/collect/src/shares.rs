@@ -4,6 +4,7 @@
 //! addresses has a share for each.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 
 use crate::rate::source_of;
@@ -13,17 +14,17 @@ const PART: usize = 4;
 /// A limit that is no larger is too small to be shared out.
 const SMALL: usize = 64;
 
-/// What each source has taken: an address, or an IPv6 network of 64 bits.
+/// What each source has taken.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub(crate) struct Shares<Source = IpAddr> {
     each_max: usize,
     half: usize,
     /// What all have taken.
     total: usize,
-    taken: HashMap<IpAddr, usize, foldhash::fast::RandomState>,
+    taken: HashMap<Source, usize, foldhash::fast::RandomState>,
 }
 
-impl Shares {
+impl<Source: Copy + Eq + Hash> Shares<Source> {
     /// Shares of a limit.
     pub(crate) fn of(limit: usize) -> Self {
         let each_max = (limit / PART).max(limit.min(SMALL));
@@ -31,22 +32,21 @@ impl Shares {
     }
 
     /// How much more a source may take.
-    pub(crate) fn left(&self, address: IpAddr) -> usize {
-        let taken = self.taken.get(&source_of(address)).copied().unwrap_or(0);
+    pub(crate) fn left_to(&self, source: Source) -> usize {
+        let taken = self.taken.get(&source).copied().unwrap_or(0);
         self.each_max.saturating_sub(taken).max(self.half.saturating_sub(self.total))
     }
 
     /// Takes that a source has so much more.
-    pub(crate) fn take(&mut self, address: IpAddr, count: usize) {
+    pub(crate) fn take_for(&mut self, source: Source, count: usize) {
         if count > 0 {
             self.total += count;
-            *self.taken.entry(source_of(address)).or_insert(0) += count;
+            *self.taken.entry(source).or_insert(0) += count;
         }
     }
 
     /// Takes that a source has so much less.
-    pub(crate) fn give_back(&mut self, address: IpAddr, count: usize) {
-        let source = source_of(address);
+    pub(crate) fn give_back_of(&mut self, source: Source, count: usize) {
         let Some(taken) = self.taken.get_mut(&source) else { return };
         let count = count.min(*taken);
         self.total -= count;
@@ -54,6 +54,24 @@ impl Shares {
         if *taken == 0 {
             self.taken.remove(&source);
         }
+    }
+}
+
+/// Shares by addresses: one, or an IPv6 network of 64 bits, is a source.
+impl Shares {
+    /// How much more the source of an address may take.
+    pub(crate) fn left(&self, address: IpAddr) -> usize {
+        self.left_to(source_of(address))
+    }
+
+    /// Takes that the source of an address has so much more.
+    pub(crate) fn take(&mut self, address: IpAddr, count: usize) {
+        self.take_for(source_of(address), count);
+    }
+
+    /// Takes that the source of an address has so much less.
+    pub(crate) fn give_back(&mut self, address: IpAddr, count: usize) {
+        self.give_back_of(source_of(address), count);
     }
 }
 
@@ -65,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_source_has_a_quarter_or_the_first_half_and_gives_it_back() {
-        let mut shares = Shares::of(1_000);
+        let mut shares = Shares::<IpAddr>::of(1_000);
         let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
         assert_eq!(shares.left(one), 500);
         shares.take(one, 490);
@@ -81,12 +99,12 @@ mod tests {
         shares.give_back(one, 1_000);
         shares.give_back(other, 1_000);
         assert!(shares.taken.is_empty() && shares.total == 0);
-        assert_eq!(Shares::of(2).left(one), 2, "too small to be shared out");
+        assert_eq!(Shares::<IpAddr>::of(2).left(one), 2, "too small to be shared out");
     }
 
     #[test]
     fn who_has_an_ipv6_network_has_one_share() {
-        let mut shares = Shares::of(1_000);
+        let mut shares = Shares::<IpAddr>::of(1_000);
         let address = |network: u16, last: u16| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, last));
         shares.take(address(1, 1), 500);
         assert_eq!((shares.left(address(1, 2)), shares.left(address(2, 1))), (0, 250));

@@ -159,6 +159,8 @@ pub struct StatisticsForwarder<S> {
     store: S,
     files: StateFiles,
     progress: Progress,
+    /// Damaged steps that were found and not passed yet: they count as lost when a step behind them is handed over.
+    damaged: BTreeSet<i64>,
     synced_at: Instant,
     is_error_logged: bool,
     is_refusal_logged: bool,
@@ -181,6 +183,7 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
             store,
             files,
             progress,
+            damaged: BTreeSet::new(),
             synced_at: Instant::now(),
             is_error_logged: false,
             is_refusal_logged: false,
@@ -289,7 +292,7 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
                 batch => batches.push(batch?),
             }
         }
-        self.progress.counts.steps_lost += damaged.len() as u64;
+        self.damaged = damaged;
         let rows = concat_batches(&series.schema(), &batches)?;
         let times = rows.column(0).as_primitive::<TimestampMillisecondType>();
         let mut by_time: BTreeMap<i64, Vec<u32>> = found.times.iter().map(|time| (*time, Vec::new())).collect();
@@ -346,6 +349,8 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
         counts.rows_forwarded += stored.stored;
         counts.rows_refused += stored.refused;
         counts.steps_waiting = counts.steps_waiting.saturating_sub(1);
+        let behind = self.damaged.split_off(&step.time_secs.saturating_add(1));
+        counts.steps_lost += std::mem::replace(&mut self.damaged, behind).len() as u64;
         self.progress.through_secs = step.time_secs;
         self.keep(self.synced_at.elapsed() >= self.options.sync_interval)?;
         Ok(true)

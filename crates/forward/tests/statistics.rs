@@ -210,6 +210,12 @@ fn a_damaged_block_stops_nothing() {
     let octets = std::fs::read(damaged).expect("a block");
     std::fs::write(damaged, &octets[..octets.len() - 5]).expect("written");
     let mut recorder = Recorder::default();
+    // whoever stops before the damage has not lost it, and finds it again
+    for steps in [3, 6] {
+        let forwarder = StatisticsForwarder::open(dir.path(), options(1), &mut recorder).expect("a forwarder");
+        let counts = forwarder.run(|counts| counts.steps_forwarded >= steps, true).expect("stopped");
+        assert_eq!((counts.steps_forwarded, counts.steps_lost), (steps, 0));
+    }
     let counts = forward(dir.path(), 1, &mut recorder).expect("forwarded");
     assert!(counts.steps_lost > 0, "{counts:?}");
     assert_eq!(counts.steps_forwarded + counts.steps_lost, wanted.len() as u64);

@@ -171,8 +171,9 @@ impl Service {
         let (question, view) = (text.clone(), Arc::clone(&asker.view));
         let work = move |turn: &Turn| {
             let snapshot = service.archive.snapshot()?;
-            let answers = service.archive.answers(&snapshot, &turn.control, &view);
+            // before what a reload changes is taken: an old answer must not be kept as one of after it
             let reloads = service.reloads.done();
+            let answers = service.archive.answers(&snapshot, &turn.control, &view);
             let state = state_of(&answers, &snapshot, reads, turn)?;
             let key = AnswerKey { state, form, reloads, view: view.identity(), question };
             if let Some(answer) = service.cache.get(&key) {

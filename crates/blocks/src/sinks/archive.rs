@@ -453,6 +453,12 @@ fn tell(recovery: &Recovery) {
     if recovery.manifest_made && !recovery.created {
         tracing::info!("the archive was of format 1 and has a manifest now");
     }
+    if recovery.is_unconfirmed {
+        tracing::warn!(
+            "the disk has not confirmed flows of the writer before, and has no room for them to be written again: they are safe once \
+             they are sealed"
+        );
+    }
     if recovery.tails_missing > 0 {
         tracing::warn!("{} tails that nobody has sealed are gone", recovery.tails_missing);
     }

@@ -25,20 +25,18 @@ const STRUCTURES: u32 = 1 << 31;
 const EXPORTER_IPV4_ADDRESS: u16 = 130;
 const EXPORTER_IPV6_ADDRESS: u16 = 131;
 
-/// What is followed of one source of samples.
-#[derive(Debug, Clone)]
+/// What is followed of one source of samples: of the kinds that it sends.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
-    flow_samples: Sequence,
-    counter_samples: Sequence,
+    flow_samples: Option<Box<Sequence>>,
+    counter_samples: Option<Box<Sequence>>,
     /// The source's own count of samples dropped, at its last sample.
     drops: Option<u32>,
 }
 
-impl Default for Source {
-    fn default() -> Self {
-        let sequence = Sequence::new(SequenceUnit::Datagrams);
-        Self { flow_samples: sequence.clone(), counter_samples: sequence, drops: None }
-    }
+/// Takes the next sample of a kind.
+fn observe(sequence: &mut Option<Box<Sequence>>, arrival: &Arrival) -> Outcome {
+    sequence.get_or_insert_with(|| Box::new(Sequence::new(SequenceUnit::Datagrams))).observe(arrival)
 }
 
 /// Samples that a datagram has in most networks, at most.
@@ -295,7 +293,8 @@ impl SampleDecoder<'_> {
             decoded.sources_refused += 1;
             return;
         };
-        let outcome = source.flow_samples.observe(&Arrival { sequence: sample.sequence, ..self.arrival });
+        let arrival = Arrival { sequence: sample.sequence, ..self.arrival };
+        let outcome = observe(&mut source.flow_samples, &arrival);
         decoded.add(outcome);
         if outcome.reordered {
             // its count is an older one, and would make the next count again
@@ -314,7 +313,7 @@ impl SampleDecoder<'_> {
         match self.sources.follow((&mut self.domain.agent, sender, is_own), sample.source) {
             Some(source) => {
                 let arrival = Arrival { sequence: sample.sequence, ..self.arrival };
-                decoded.add(source.counter_samples.observe(&arrival));
+                decoded.add(observe(&mut source.counter_samples, &arrival));
             }
             None => decoded.sources_refused += 1,
         }

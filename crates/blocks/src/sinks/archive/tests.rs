@@ -139,17 +139,33 @@ fn what_is_too_large_for_a_frame_is_appended_in_pieces() {
     assert!(Snapshot::open(folder.path()).expect("an archive").position().get() > 3);
 }
 
+/// A file system of two mebibytes.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None`, and said, where this process may not mount one.
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = ["-t", "tmpfs", "-o", "size=2m", "tmpfs"];
+        let mounted = std::process::Command::new("mount").args(options).arg(folder.path()).output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(folder));
+        }
+        weir_testkit::skip("root", "mounting a small disk needs root");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
 #[test]
 fn a_full_disk_makes_the_sink_wait_until_there_is_room() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mount = |arguments: &[&str]| {
-        let output = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(folder.path()).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
-        weir_testkit::skip("root", "mounting a small disk needs root");
-        return;
-    }
+    let Some(disk) = SmallDisk::mount() else { return };
+    let folder = &disk.0;
     let archive = folder.path().join("archive");
     std::fs::create_dir(&archive).expect("a folder");
     let ballast = folder.path().join("ballast");
@@ -176,7 +192,6 @@ fn a_full_disk_makes_the_sink_wait_until_there_is_room() {
     sink.finish().expect("sealed");
     let found = stored(&archive);
     drop(sink);
-    assert!(mount(&["umount", "-l"]));
     assert_eq!((found, context.counters.counter("rows_refused").get()), (given, 0));
 }
 
@@ -190,15 +205,8 @@ fn accounted(count: u64) -> Burst {
 
 #[test]
 fn what_a_full_disk_left_out_until_the_end_is_in_the_books() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mount = |arguments: &[&str]| {
-        let output = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(folder.path()).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
-        weir_testkit::skip("root", "mounting a small disk needs root");
-        return;
-    }
+    let Some(disk) = SmallDisk::mount() else { return };
+    let folder = &disk.0;
     let archive = folder.path().join("archive");
     let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &format!("archive = '{}'", archive.display()))
     else {
@@ -222,7 +230,6 @@ fn what_a_full_disk_left_out_until_the_end_is_in_the_books() {
     let counts = snapshot.books(i64::MIN, i64::MAX).expect("readable").totals();
     let flows = snapshot.flows();
     drop(snapshot);
-    assert!(mount(&["umount", "-l"]));
     let of = |counter: weir_flow::Counter| counts[counter as usize];
     assert_eq!(of(weir_flow::Counter::RecordsStored), given, "everything that came");
     assert_eq!(of(weir_flow::Counter::RecordsNotStored), refused.get());
@@ -231,15 +238,8 @@ fn what_a_full_disk_left_out_until_the_end_is_in_the_books() {
 
 #[test]
 fn a_sink_that_is_to_give_up_ends_on_a_disk_that_stays_full() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mount = |arguments: &[&str]| {
-        let output = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(folder.path()).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
-        weir_testkit::skip("root", "mounting a small disk needs root");
-        return;
-    }
+    let Some(disk) = SmallDisk::mount() else { return };
+    let folder = &disk.0;
     let archive = folder.path().join("archive");
     let options = format!("archive = '{}'\ngive_up_after = '1ms'", archive.display());
     let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
@@ -252,7 +252,6 @@ fn a_sink_that_is_to_give_up_ends_on_a_disk_that_stays_full() {
     };
     let refused = context.counters.counter("rows_refused").get();
     drop(sink);
-    assert!(mount(&["umount", "-l"]));
     assert!(error.contains("cannot write to the archive"), "{error}");
     assert!(taken > 0 && refused == 1000, "{taken} taken, {refused} refused");
 }
