@@ -5,6 +5,7 @@
 //! threads. A [`Database`] is a `MaxMind` DB file. Look-ups go through a trie of six bits a level whose nodes are two words
 //! of bits (module `trie`). What speaks against it is that a table is not changed but built anew, which takes about a
 //! second; [`SharedRouteTable`] puts the new one in the place of the old one while others look addresses up.
+//! [`FileVersions`] are the files that tables were made of before, for questions about the past.
 
 mod trie;
 
@@ -30,6 +31,8 @@ mod mrt;
 mod prefix_lines;
 mod text_tables;
 pub use text_tables::{InterfaceNames, TextTableError, read_exporters, read_labels};
+mod versions;
+pub use versions::{FileContent, FileVersion, FileVersions, KeptVersion, VersionLimits, VersionsError};
 
 #[cfg(test)]
 mod database_file;
