@@ -39,8 +39,8 @@ const MARKER_TEXT: &str = "weir archive, version 2";
 const MARKER_TEXT_1: &str = "weir archive, version 1";
 const LOCK: &str = "lock";
 /// Folders that are not the archive's own: what `weir collect` remembers, statistics, how far flows were forwarded, which files
-/// they were read from, and which files a followed folder had.
-const GUESTS: [&str; 5] = ["collector", "statistics", "forward", "sources", "import"];
+/// they were read from, which files a followed folder had, and versions of files about addresses.
+const GUESTS: [&str; 6] = ["collector", "statistics", "forward", "sources", "import", "enrichment"];
 /// Folders that are made before the marker.
 const FOLDERS: [&str; 5] = ["tail", "tmp", "merging", "readers", "manifest"];
 

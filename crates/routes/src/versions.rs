@@ -1,12 +1,12 @@
 //! Versions of a file, each with the time from which it is valid.
 //!
-//! Labels, countries and autonomous systems change, and a question about last month needs those of last month. The content of
-//! each version is kept in a folder, in a file named after the SHA-1 of its octets; the file `index` there has a line for each
-//! version. What speaks against keeping whole files is their size, which is limited; in return a version is read like any
-//! other file, and a damaged one costs itself alone.
+//! Labels, countries and autonomous systems change, and a question about last month needs those of last month. The
+//! content of each version is kept in a folder, in a file named after the SHA-1 of its octets; the file `index` there
+//! has a line for each version. What speaks against keeping whole files is their size, which is limited; in return a
+//! version is read like any other file, and a damaged one costs itself alone.
 //!
-//! A version is valid from when its file was changed. Where that cannot be right, because it is in the future or not later
-//! than the version before, it is valid from when it was found.
+//! A version is valid from when its file was changed. Where that cannot be right, because it is in the future or not
+//! later than the version before, it is valid from when it was found.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -249,8 +249,8 @@ impl FileVersions {
         self.versions.drain(..dropped).collect()
     }
 
-    /// Keeps the content of a file as its newest version in a folder, which is created if need be. What is dropped for it is
-    /// removed after the index names it no more.
+    /// Keeps the content of a file as its newest version in a folder, which is created if need be. What is dropped for
+    /// it is removed after the index names it no more.
     ///
     /// # Errors
     ///

@@ -44,7 +44,8 @@ impl Service {
         let Reloaded { users, enrichment, restart_needed } = (reloader.read)()?;
         check(self.listening.address, &users).map_err(|error| Problem::request(error.to_string()))?;
         check_still_users(self.access.has_users(), &users)?;
-        let enrichment = Enrichment::load(&enrichment).map_err(|error| Problem::request(with_causes(&error)))?;
+        let enrichment = Enrichment::load(&enrichment.with_versions_of(self.archive.folder()));
+        let enrichment = enrichment.map_err(|error| Problem::request(with_causes(&error)))?;
         let corrections = self.options.questions.corrections();
         let corrections = corrections.map_err(|error| Problem::request(with_causes(&error)))?;
         let identity = tls::options(&self.options.http)?;
@@ -54,6 +55,7 @@ impl Service {
         }
         let answer = ReloadAnswer { users: users.len(), has_tls: self.listening.tls.is_some(), restart_needed };
         self.access.replace_users(users);
+        enrichment.keep_versions();
         self.archive.set_enrichment(Arc::new(enrichment));
         self.archive.set_corrections(Arc::new(corrections));
         (reloader.tell)();

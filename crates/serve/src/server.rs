@@ -121,9 +121,10 @@ impl Prepared {
         let tls = tls::options(&options.http).map_err(ServeError::Option)?;
         let tls = tls.map(|files| TlsServer::new(&files)).transpose()?;
         let proxies = peer::proxies(&options.http.proxies).map_err(ServeError::Option)?;
-        let enrichment = Arc::new(Enrichment::load(&options.enrichment).map_err(ServeError::Enrichment)?);
+        let enrichment =
+            Enrichment::load(&options.enrichment.with_versions_of(&options.archive)).map_err(ServeError::Enrichment)?;
         let corrections = Arc::new(options.questions.corrections()?);
-        Ok(Self { tls, proxies, enrichment, corrections })
+        Ok(Self { tls, proxies, enrichment: Arc::new(enrichment), corrections })
     }
 }
 
@@ -172,6 +173,7 @@ impl Server {
     /// Opens the archive, which must be there, and answers from now on.
     pub fn start(self, status: Arc<Status>) -> Result<RunningServer, ServeError> {
         let archive = Arc::new(AskedArchive::open(&self.options.archive, &self.options.questions)?);
+        self.enrichment.keep_versions();
         archive.set_enrichment(self.enrichment);
         archive.set_corrections(self.corrections);
         let (samples, live) = watch::channel(LiveSample::default());

@@ -43,6 +43,7 @@ use crate::standing::planner::WindowPlanner;
 use crate::statement::Parsed;
 use crate::stored_flows::{StoredFlows, StoredTable};
 use crate::threads::RunningQuestions;
+use crate::times_of_flows::TimesOfFlows;
 use crate::user_tables::UserTable;
 use crate::values::NamedValues;
 use crate::view::FlowView;
@@ -495,6 +496,9 @@ pub(crate) fn session(
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(AddressLiterals));
     rules.insert(1, Arc::new(NamedValues { zone: options.zone.clone(), is_standing }));
+    if options.enrichment.has_versions() {
+        rules.insert(2, Arc::new(TimesOfFlows { tables: Arc::clone(&options.enrichment) }));
+    }
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)

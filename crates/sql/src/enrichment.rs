@@ -1,13 +1,17 @@
 //! What files know about addresses and interfaces: functions of SQL.
 //!
-//! Flows keep addresses; countries, autonomous systems and labels are looked up when they are asked for, in the databases of
-//! today. That is right for labels and for what is asked now, and wrong for who had an address a year ago: who needs that
-//! keeps it with the flows, by the transform `enrich`. Names of interfaces come from a file, and where that has none from what
-//! exporters reported: the newest name of each, or that of a time, such as the one of the flow.
+//! Flows keep addresses; countries, autonomous systems and labels are looked up when they are asked for. Each version
+//! of a file that `weir serve` had is kept with its archive (module `versions`), and a function with a time looks into
+//! the one that was valid then; `times_of_flows` adds the time of the flow where a statement gives none. What speaks
+//! against looking up at all is that a version which nobody kept is gone: the transform `enrich` keeps what was known
+//! in the flows themselves. Names of interfaces come from a file, and where that has none from what exporters reported:
+//! the newest name of each, or that of a time.
+
+mod versions;
 
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringArray, StringBuilder, UInt32Array};
@@ -19,11 +23,22 @@ use datafusion::logical_expr::{
 };
 use weir_flow::schema::arrow_type;
 use weir_flow::{ColumnType, parse_address};
-use weir_routes::{Database, InterfaceNames, PrefixMap, read_labels};
+use weir_routes::{Database, InterfaceNames, PrefixMap, VersionLimits, read_labels};
 
 use crate::EngineError;
 use crate::functions::LOOK_UPS;
 use crate::reported_names::ReportedNames;
+
+pub(crate) use self::versions::{LoadTable, VersionedFile, VersionedTable, time_text};
+use self::versions::{TablesByRow, UnkeptVersion};
+
+/// The folder of versions within an archive.
+pub const VERSIONS_FOLDER: &str = "enrichment";
+/// Folders of the versions of each file.
+pub(crate) const ASN: &str = "asn";
+const COUNTRIES: &str = "countries";
+const LABELS: &str = "labels";
+pub(crate) const INTERFACES: &str = "interfaces";
 
 /// The files, those that are configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,36 +51,95 @@ pub struct EnrichmentFiles {
     pub labels: Option<PathBuf>,
     /// Names of interfaces: lines `exporter,if_index,name`.
     pub interfaces: Option<PathBuf>,
+    /// The folder of versions of these files.
+    pub versions: Option<PathBuf>,
+    /// How many versions are kept there; `None` when they are read and none is added.
+    pub limits: Option<VersionLimits>,
+}
+
+impl EnrichmentFiles {
+    /// The same, with the versions that are kept with an archive.
+    #[must_use]
+    pub fn with_versions_of(&self, archive: &Path) -> Self {
+        Self { versions: Some(archive.join(VERSIONS_FOLDER)), ..self.clone() }
+    }
+
+    fn file(&self, name: &'static str, path: Option<&PathBuf>) -> VersionedFile {
+        let folder = self.versions.as_ref().map(|folder| folder.join(name));
+        VersionedFile { name, path: path.cloned(), folder, limits: self.limits }
+    }
 }
 
 /// The tables made of them.
 #[derive(Debug, Default)]
 pub struct Enrichment {
-    asn: Option<PrefixMap<u32>>,
-    countries: Option<PrefixMap<String>>,
-    labels: Option<PrefixMap<String>>,
-    interfaces: Option<InterfaceNames>,
+    asn: Option<VersionedTable<PrefixMap<u32>>>,
+    countries: Option<VersionedTable<PrefixMap<String>>>,
+    labels: Option<VersionedTable<PrefixMap<String>>>,
+    interfaces: Option<VersionedTable<InterfaceNames>>,
 }
 
 impl Enrichment {
-    /// Reads the files.
+    /// Reads the files, and which versions of them there are.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or is not what it should be.
+    /// A file cannot be read, or is not what it should be. Versions that cannot be used are none: the log has them.
     pub fn load(files: &EnrichmentFiles) -> Result<Self, EngineError> {
-        let database = |path: &PathBuf| Database::open(path).map_err(EngineError::enrichment);
-        let asn = files.asn_mmdb.as_ref().map(database).transpose()?;
-        let countries = files.geo_mmdb.as_ref().map(database).transpose()?;
-        let labels = files.labels.as_ref().map(|path| read_labels(path)).transpose();
-        let interfaces = files.interfaces.as_ref().map(|path| InterfaceNames::read(path)).transpose();
         Ok(Self {
-            asn: asn.map(|open| open.autonomous_systems()).transpose().map_err(EngineError::enrichment)?,
-            countries: countries.map(|open| open.countries()).transpose().map_err(EngineError::enrichment)?,
-            labels: labels.map_err(EngineError::enrichment)?,
-            interfaces: interfaces.map_err(EngineError::enrichment)?,
+            asn: VersionedTable::load(&files.file(ASN, files.asn_mmdb.as_ref()), |path| {
+                open(path)?.autonomous_systems().map_err(EngineError::enrichment)
+            })?,
+            countries: VersionedTable::load(&files.file(COUNTRIES, files.geo_mmdb.as_ref()), |path| {
+                open(path)?.countries().map_err(EngineError::enrichment)
+            })?,
+            labels: VersionedTable::load(&files.file(LABELS, files.labels.as_ref()), |path| {
+                read_labels(path).map_err(EngineError::enrichment)
+            })?,
+            interfaces: VersionedTable::load(&files.file(INTERFACES, files.interfaces.as_ref()), interface_names)?,
         })
     }
+
+    /// Keeps the versions that are new, when there are limits for them. What cannot be kept is in the log.
+    pub fn keep_versions(&self) {
+        fn unkept<T>(table: Option<&VersionedTable<T>>) -> Option<&UnkeptVersion> {
+            table.and_then(VersionedTable::unkept)
+        }
+        let all = [
+            unkept(self.asn.as_ref()),
+            unkept(self.countries.as_ref()),
+            unkept(self.labels.as_ref()),
+            unkept(self.interfaces.as_ref()),
+        ];
+        all.into_iter().flatten().for_each(UnkeptVersion::keep);
+    }
+
+    /// Whether anything that is known about addresses changed.
+    pub(crate) fn has_versions(&self) -> bool {
+        LOOK_UPS.iter().any(|function| self.changes(function))
+    }
+
+    /// Whether what a function of one address gives may depend on the time.
+    pub(crate) fn changes(&self, function: &str) -> bool {
+        fn several<T>(table: Option<&VersionedTable<T>>) -> bool {
+            table.is_some_and(VersionedTable::has_several)
+        }
+        match What::ALL.into_iter().find(|what| what.name() == function) {
+            Some(What::Country) => several(self.countries.as_ref()),
+            Some(What::Asn) => several(self.asn.as_ref()),
+            Some(What::Label) => several(self.labels.as_ref()),
+            Some(What::IfName) | None => false,
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<Database, EngineError> {
+    Database::open(path).map_err(EngineError::enrichment)
+}
+
+/// Names of interfaces by a file.
+pub(crate) fn interface_names(path: &Path) -> Result<InterfaceNames, EngineError> {
+    InterfaceNames::read(path).map_err(EngineError::enrichment)
 }
 
 /// What files know about an address.
@@ -80,21 +154,26 @@ pub struct KnownAddress<'a> {
 }
 
 impl Enrichment {
-    /// What is known about an address, 4 or 16 octets in network order.
-    pub fn address(&self, octets: &[u8]) -> KnownAddress<'_> {
-        fn text<'a>(table: Option<&'a PrefixMap<String>>, octets: &[u8]) -> Option<&'a str> {
-            table?.find_octets(octets).map(String::as_str)
+    /// What is known about an address, 4 or 16 octets in network order, at a time in milliseconds since the epoch; by
+    /// the newest versions without one.
+    pub fn address(&self, octets: &[u8], at_ms: Option<i64>) -> KnownAddress<'_> {
+        fn find<'a, V>(
+            table: Option<&'a VersionedTable<PrefixMap<V>>>,
+            octets: &[u8],
+            at_ms: Option<i64>,
+        ) -> Option<&'a V> {
+            table?.at(at_ms)?.find_octets(octets)
         }
         KnownAddress {
-            asn: self.asn.as_ref().and_then(|table| table.find_octets(octets)).copied(),
-            country: text(self.countries.as_ref(), octets),
-            label: text(self.labels.as_ref(), octets),
+            asn: find(self.asn.as_ref(), octets, at_ms).copied(),
+            country: find(self.countries.as_ref(), octets, at_ms).map(String::as_str),
+            label: find(self.labels.as_ref(), octets, at_ms).map(String::as_str),
         }
     }
 
-    /// The name of an interface by the file; exporters may have reported another.
-    pub fn interface(&self, exporter: &[u8], index: u32) -> Option<&str> {
-        self.interfaces.as_ref()?.name(exporter, index)
+    /// The name of an interface by the file, at a time or by the newest version; exporters may have reported another.
+    pub fn interface(&self, exporter: &[u8], index: u32, at_ms: Option<i64>) -> Option<&str> {
+        self.interfaces.as_ref()?.at(at_ms)?.name(exporter, index)
     }
 }
 
@@ -150,7 +229,7 @@ pub(crate) fn functions(tables: &Arc<Enrichment>, reported: &LoadedNames) -> Vec
         let time = arrow_type(ColumnType::Time);
         let forms = match what {
             What::IfName => [address(&[DataType::UInt32]), address(&[DataType::UInt32, time])].concat(),
-            _ => address(&[]),
+            _ => [address(&[]), address(&[time])].concat(),
         };
         let signature = Signature::one_of(forms, Volatility::Stable);
         let (tables, reported) = (Arc::clone(tables), Arc::clone(reported));
@@ -202,31 +281,31 @@ impl LookUp {
             &parsed
         };
         let addresses = addresses.iter();
+        let times = arguments.get(if self.what == What::IfName { 2 } else { 1 });
+        let times = times.map(AsArray::as_primitive::<TimestampMillisecondType>);
         match self.what {
             What::Asn => {
-                let find =
-                    |octets: &[u8]| self.tables.asn.as_ref().and_then(|table| table.find_octets(octets)).copied();
-                Arc::new(addresses.map(|octets| octets.and_then(find)).collect::<UInt32Array>())
+                let mut tables = TablesByRow::new(self.tables.asn.as_ref(), times);
+                let find = |(row, octets): (usize, Option<&[u8]>)| tables.table(row)?.find_octets(octets?).copied();
+                Arc::new(addresses.enumerate().map(find).collect::<UInt32Array>())
             }
-            What::Country => texts(addresses, self.tables.countries.as_ref()),
-            What::Label => texts(addresses, self.tables.labels.as_ref()),
+            What::Country => texts(addresses, TablesByRow::new(self.tables.countries.as_ref(), times)),
+            What::Label => texts(addresses, TablesByRow::new(self.tables.labels.as_ref(), times)),
             What::IfName => {
                 let indexes = arguments[1].as_primitive::<UInt32Type>();
-                let times = arguments.get(2).map(AsArray::as_primitive::<TimestampMillisecondType>);
+                let mut tables = TablesByRow::new(self.tables.interfaces.as_ref(), times);
                 let mut names = StringBuilder::new();
                 for (row, (exporter, index)) in addresses.zip(indexes).enumerate() {
                     let at_ms = times.filter(|times| times.is_valid(row)).map(|times| times.value(row));
-                    let interface = exporter.zip(index);
-                    names.append_option(interface.and_then(|(exporter, index)| self.if_name(exporter, index, at_ms)));
+                    let name = exporter.zip(index).and_then(|(exporter, index)| {
+                        let file = tables.table(row).and_then(|names| names.name(exporter, index));
+                        file.or_else(|| self.reported.get().and_then(|names| names.name(exporter, index, at_ms)))
+                    });
+                    names.append_option(name);
                 }
                 Arc::new(names.finish())
             }
         }
-    }
-
-    fn if_name(&self, exporter: &[u8], index: u32, at_ms: Option<i64>) -> Option<&str> {
-        let file = self.tables.interfaces.as_ref().and_then(|names| names.name(exporter, index));
-        file.or_else(|| self.reported.get().and_then(|names| names.name(exporter, index, at_ms)))
     }
 }
 
@@ -235,10 +314,13 @@ fn parsed_addresses(texts: &StringArray) -> BinaryArray {
     texts.iter().map(|text| text.and_then(parse_address)).collect()
 }
 
-fn texts<'a>(addresses: impl Iterator<Item = Option<&'a [u8]>>, table: Option<&PrefixMap<String>>) -> ArrayRef {
+fn texts<'a>(
+    addresses: impl Iterator<Item = Option<&'a [u8]>>,
+    mut tables: TablesByRow<'_, PrefixMap<String>>,
+) -> ArrayRef {
     let mut texts = StringBuilder::new();
-    for address in addresses {
-        texts.append_option(address.and_then(|octets| table?.find_octets(octets)));
+    for (row, address) in addresses.enumerate() {
+        texts.append_option(address.and_then(|octets| tables.table(row)?.find_octets(octets)));
     }
     Arc::new(texts.finish())
 }

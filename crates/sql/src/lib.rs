@@ -48,13 +48,14 @@ mod scan;
 mod series_table;
 mod statement;
 mod threads;
+mod times_of_flows;
 mod values;
 
 pub use answer::{Answer, AnswerStream};
 pub use control::{QueryControl, Reached};
 pub use describe::{ColumnDescription, TableDescription};
 pub use engine::{Engine, EngineOptions, Totals};
-pub use enrichment::{Enrichment, EnrichmentFiles, KnownAddress};
+pub use enrichment::{Enrichment, EnrichmentFiles, KnownAddress, VERSIONS_FOLDER};
 pub use error::EngineError;
 pub use flows::{FlowAnswer, FlowAnswers};
 pub use functions::filter_expr;
@@ -71,4 +72,5 @@ pub use weir_query::{
     AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,
     TimeWindow, WindowRule,
 };
+pub use weir_routes::VersionLimits;
 pub use why_empty::EmptyReason;

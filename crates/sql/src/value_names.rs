@@ -3,10 +3,12 @@
 //! They are made of the answer and are no part of the question, so they cost nothing per flow. A ranking of interfaces counts
 //! all exporters together, and a number may be another interface at each: such a row has the names of all of them. Names of
 //! interfaces are those that exporters reported last up to the end of the time that is asked about (where there is none, the next one),
-//! and those of a file before them. What speaks against looking names up at all is that files are of today; names that the transform `enrich` kept with the flows are columns like others.
+//! and those of a file before them. Of a file whose versions are kept with the archive it is the version at that end. What speaks
+//! against looking names up at all is that a file without versions is of today; names that the transform `enrich` kept with the
+//! flows are columns like others.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringArray, UInt32Array};
@@ -18,7 +20,7 @@ use weir_query::TimeWindow;
 use weir_routes::{Database, DatabaseError, InterfaceNames, PrefixMap, read_exporters};
 
 use crate::EngineError;
-use crate::enrichment::ip;
+use crate::enrichment::{ASN, INTERFACES, LoadTable, VersionedFile, VersionedTable, interface_names, ip, time_text};
 
 /// Segments of reported names that are read, the newest ones of the window: exporters report each name again and again.
 const SEGMENTS_READ_MAX: usize = 16;
@@ -34,6 +36,30 @@ pub struct NameFiles {
     pub interfaces: Option<PathBuf>,
     /// Names of exporters: lines `exporter,name`.
     pub exporters: Option<PathBuf>,
+    /// The folder of versions of the first two, which are read and not added to.
+    pub versions: Option<PathBuf>,
+}
+
+impl NameFiles {
+    /// The table of a file that was valid at the end of a window. Whether another one was valid before is a note.
+    fn valid<T>(
+        &self,
+        (name, what): (&'static str, &str),
+        path: &Path,
+        window: &TimeWindow,
+        load: LoadTable<T>,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<T>, EngineError> {
+        let folder = self.versions.as_ref().map(|folder| folder.join(name));
+        let file = VersionedFile { name, path: Some(path.to_owned()), folder, limits: None };
+        let Some(tables) = VersionedTable::load(&file, load)? else { return Ok(None) };
+        let (from_ms, until_ms) = window.range_ms();
+        if let Some(changed_ms) = tables.changed_within(from_ms, until_ms) {
+            let changed = time_text(changed_ms);
+            notes.push(format!("names of {what} changed within this time, and are those from {changed} on"));
+        }
+        Ok(tables.into_table(until_ms.saturating_sub(1)))
+    }
 }
 
 /// The names.
@@ -44,6 +70,8 @@ pub struct ValueNames {
     interfaces: InterfaceNames,
     /// Names of an index at any exporter.
     of_index: HashMap<u32, String>,
+    /// What there is to know about the choice of them.
+    notes: Vec<String>,
 }
 
 impl ValueNames {
@@ -64,11 +92,8 @@ impl ValueNames {
         if is_asked(Numbered::System)
             && let Some(path) = &files.asn_mmdb
         {
-            names.systems = match Database::open(path).and_then(|database| database.organisations()) {
-                // numbers alone are a database too
-                Err(DatabaseError::NoValues { .. }) => HashMap::new(),
-                found => found.map_err(EngineError::enrichment)?,
-            };
+            let of = (ASN, "autonomous systems");
+            names.systems = files.valid(of, path, window, organisations, &mut names.notes)?.unwrap_or_default();
         }
         if is_asked(Numbered::Exporter)
             && let Some(path) = &files.exporters
@@ -80,11 +105,18 @@ impl ValueNames {
                 add_reported(snapshot, window, &mut names.interfaces).map_err(EngineError::Archive)?;
             }
             if let Some(path) = &files.interfaces {
-                names.interfaces.extend(&InterfaceNames::read(path).map_err(EngineError::enrichment)?);
+                let of = (INTERFACES, "interfaces");
+                let valid = files.valid(of, path, window, interface_names, &mut names.notes)?;
+                names.interfaces.extend(&valid.unwrap_or_default());
             }
             names.of_index = of_index(&names.interfaces);
         }
         Ok(names)
+    }
+
+    /// What a reader should know about the names, a line for each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The columns of names for answers of this schema; `None` when there is nothing to add.
@@ -126,6 +158,15 @@ impl ValueNames {
             }
         };
         Arc::new((0..rows).map(name).collect::<StringArray>())
+    }
+}
+
+/// Names of organisations by the numbers of their autonomous systems.
+fn organisations(path: &Path) -> Result<HashMap<u32, String>, EngineError> {
+    match Database::open(path).and_then(|database| database.organisations()) {
+        // numbers alone are a database too
+        Err(DatabaseError::NoValues { .. }) => Ok(HashMap::new()),
+        found => found.map_err(EngineError::enrichment),
     }
 }
 

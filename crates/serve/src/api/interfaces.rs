@@ -148,8 +148,8 @@ fn traffic(
     Ok(())
 }
 
-/// Adds names and speeds: those that exporters report, where all flows are seen, and those of the file of names. Names are those that
-/// exporters had reported at a time, or the newest ones.
+/// Adds names and speeds: those that exporters report, where all flows are seen, and those of the file of names. Names are those of
+/// a time, or the newest ones.
 pub(super) fn describe(
     question: &Question<'_>,
     found: &mut BTreeMap<InterfaceKey, InterfaceBody>,
@@ -160,7 +160,7 @@ pub(super) fn describe(
     }
     let enrichment = question.service.archive.enrichment();
     for ((exporter, index), body) in found {
-        if let Some(name) = enrichment.interface(exporter, *index) {
+        if let Some(name) = enrichment.interface(exporter, *index, at_ms) {
             body.name = Some(name.to_owned());
         }
     }

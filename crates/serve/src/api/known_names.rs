@@ -28,8 +28,10 @@ pub(crate) struct NamesBody {
     /// Values by their columns, at most 500 together: addresses, and of `in_if` and `out_if` `EXPORTER/INDEX`.
     #[schema(value_type = Object)]
     values: BTreeMap<String, Vec<String>>,
-    /// Names of interfaces as exporters had reported them at this time; the newest ones without it.
+    /// Names as they were valid at this time; the newest ones without it.
     at: Option<String>,
+    /// The first moment of a window that ends with `at` or now. What was called otherwise at that moment has `changed`.
+    from: Option<String>,
 }
 
 /// What is known about a value; what is not known is left out.
@@ -50,6 +52,9 @@ pub(crate) struct KnownName {
     /// Speed of an interface in bits a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     speed: Option<u64>,
+    /// True when something else was known about the address at the beginning of the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<bool>,
 }
 
 /// Names by value, by column.
@@ -75,14 +80,17 @@ pub(crate) async fn names(
     if count > VALUES_MAX {
         return Err(Problem::request(format!("{count} values are asked for, and {VALUES_MAX} are possible")));
     }
-    let at_ms = body.at.as_deref().map(|at| moment(at, now_ms())).transpose()?;
+    let time = |text: Option<&str>| text.map(|text| moment(text, now_ms())).transpose();
+    let (from_ms, at_ms) = (time(body.from.as_deref())?, time(body.at.as_deref())?);
     let work = move |question: &Question<'_>| {
         let mut names = Names::new();
         for (name, values) in &body.values {
             let column = column(name)?;
             let found = match column {
                 Column::InIf | Column::OutIf => of_interfaces(question, values, at_ms)?,
-                column if column.column_type() == ColumnType::Address => of_addresses(question, values)?,
+                column if column.column_type() == ColumnType::Address => {
+                    of_addresses(question, values, from_ms, at_ms)?
+                }
                 // nothing is known about the others
                 _ => BTreeMap::new(),
             };
@@ -93,15 +101,24 @@ pub(crate) async fn names(
     service.ask(&asker, format!("names of {count} values"), Reads::NoFlows, work).await
 }
 
-fn of_addresses(question: &Question<'_>, values: &[String]) -> Answered<BTreeMap<String, KnownName>> {
+/// What files know about addresses, by the versions of a time, and whether it was the same at the beginning of a window.
+fn of_addresses(
+    question: &Question<'_>,
+    values: &[String],
+    from_ms: Option<i64>,
+    at_ms: Option<i64>,
+) -> Answered<BTreeMap<String, KnownName>> {
     let enrichment = question.service.archive.enrichment();
     let mut names = BTreeMap::new();
     for value in values {
-        let known = enrichment.address(&octets(value)?);
+        let octets = octets(value)?;
+        let known = enrichment.address(&octets, at_ms);
+        let is_other = |from_ms| enrichment.address(&octets, Some(from_ms)) != known;
         let name = KnownName {
             label: known.label.map(str::to_owned),
             country: known.country.map(str::to_owned),
             asn: known.asn,
+            changed: from_ms.is_some_and(is_other).then_some(true),
             ..KnownName::default()
         };
         if name != KnownName::default() {

@@ -14,4 +14,5 @@ mod rows;
 mod scaling;
 mod slt;
 mod tables;
+mod versions;
 mod views;

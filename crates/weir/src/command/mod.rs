@@ -142,6 +142,11 @@ impl ArchiveArgs {
         usize::try_from(self.memory_limit.bytes()).unwrap_or(usize::MAX)
     }
 
+    /// The folder of versions of files about addresses; `None` when nothing has kept any.
+    pub(crate) fn versions(&self) -> Option<PathBuf> {
+        Some(self.archive.join(weir_sql::VERSIONS_FOLDER)).filter(|folder| folder.is_dir())
+    }
+
     /// Limits of the engine.
     pub(crate) fn engine_options(&self) -> EngineOptions {
         let mut options = EngineOptions { memory_octets_max: self.memory_octets(), ..EngineOptions::default() };

@@ -232,7 +232,7 @@ fn write(
             continue;
         }
         let written = if args.is_table() && !args.names.numeric {
-            args.names.write(answers, &question, &options, &mut foreground.output())?
+            args.names.write(args.archive.versions(), answers, &question, &options, &mut foreground.output())?
         } else {
             answers.write(&question, format, &options, &mut foreground.output())?
         };

@@ -83,14 +83,15 @@ struct EnrichmentArgs {
     interfaces: Option<PathBuf>,
 }
 
-impl EnrichmentArgs {
-    fn load(&self) -> Result<Arc<Enrichment>, EngineError> {
-        let Self { geo_mmdb, asn_mmdb, labels, interfaces } = self.clone();
-        Enrichment::load(&EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces }).map(Arc::new)
-    }
-}
-
 impl Args {
+    /// Reads the files about addresses and interfaces, and those versions of them that are kept with the archive.
+    fn load_enrichment(&self) -> Result<Arc<Enrichment>, EngineError> {
+        let EnrichmentArgs { geo_mmdb, asn_mmdb, labels, interfaces } = self.enrichment.clone();
+        let versions = self.archive.versions();
+        Enrichment::load(&EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces, versions, limits: None })
+            .map(Arc::new)
+    }
+
     /// Opens the archive as it is now.
     fn engine(&self, enrichment: &Arc<Enrichment>) -> anyhow::Result<Engine> {
         let options = EngineOptions {
@@ -128,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         text => text.to_owned(),
     };
     let foreground = ForegroundQuery::new(&args.foreground)?;
-    let engine = args.engine(&args.enrichment.load()?)?;
+    let engine = args.engine(&args.load_enrichment()?)?;
     let result = write(args, &statement, &engine, &foreground);
     if result.as_ref().is_ok_and(|rows| *rows == 0) && !args.quiet && no_rows::is_looked_at(args.format) {
         foreground.clear_progress();

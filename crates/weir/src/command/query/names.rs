@@ -10,7 +10,7 @@ use weir_sql::{EngineError, FlowAnswers, FlowQuery, NameFiles, ValueNames};
 const HEADING: &str = "Names in tables";
 
 /// Where names of numbers are.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct NameArgs {
     /// Name autonomous systems by this MaxMind DB file
     #[arg(long, value_name = "FILE", env = "WEIR_ASN_MMDB", help_heading = HEADING)]
@@ -27,14 +27,15 @@ pub(super) struct NameArgs {
 }
 
 impl NameArgs {
-    fn files(&self) -> NameFiles {
-        let Self { asn_mmdb, interfaces, exporters, numeric: _ } = self;
-        NameFiles { asn_mmdb: asn_mmdb.clone(), interfaces: interfaces.clone(), exporters: exporters.clone() }
+    fn files(&self, versions: Option<PathBuf>) -> NameFiles {
+        let Self { asn_mmdb, interfaces, exporters, numeric: _ } = self.clone();
+        NameFiles { asn_mmdb, interfaces, exporters, versions }
     }
 
-    /// Writes an answer as a table, with the names that are known.
+    /// Writes an answer as a table, with the names that are known; `versions` is the folder of versions of their files.
     pub(super) fn write(
         &self,
+        versions: Option<PathBuf>,
         answers: &FlowAnswers,
         question: &FlowQuery,
         options: &OutputOptions,
@@ -44,7 +45,8 @@ impl NameArgs {
         let unlisted_max = answer.unlisted_max();
         let snapshot = answers.archive().map(|archive| archive.snapshot().as_ref());
         let schema = answer.schema().clone();
-        let names = ValueNames::load(&self.files(), snapshot, &question.window, &schema)?;
+        let names = ValueNames::load(&self.files(versions), snapshot, &question.window, &schema)?;
+        let notes = names.notes().to_vec();
         let rows = match names.columns(&schema) {
             None => write_batches(answer, &schema, Format::Table, options, to),
             Some(names) => {
@@ -56,6 +58,8 @@ impl NameArgs {
             PrintError::Batches(error) => error,
             PrintError::Write(error) => EngineError::Write(error),
         })?;
+        // with --quiet too: the names are not those of the whole time
+        notes.iter().for_each(|note| eprintln!("{note}"));
         Ok(Written { rows, unlisted_max })
     }
 }

@@ -17,13 +17,13 @@ use weir_blocks::sources::meter::MeterSourceOptions;
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::options::OptionSpec;
-use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, TimeSpan, options};
+use weir_chain::{ByteSize, ChainBuilder, OptionError, Options, ReloadSignal, TimeSpan, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
 use weir_serve::{
     AuditOptions, ConfigFile, FlightOptions, HttpOptions, Ingest, IngestOptions, PostgresOptions, QuestionOptions,
     Reloaded, Reloader, Server, ServiceOptions, granting,
 };
-use weir_sql::EnrichmentFiles;
+use weir_sql::{EnrichmentFiles, VersionLimits};
 
 use super::Args;
 use super::chains::{Chains, locked};
@@ -136,6 +136,11 @@ options! {
     struct EnrichmentSection {
         /// Ask for the names of hosts, and keep them with the flows.
         reverse_dns: bool = false,
+        /// Keep at most this many versions of each file, for questions about the time when they were valid; the oldest are
+        /// dropped first.
+        versions_max: usize = 32 => 1..=10_000,
+        /// Keep at most this much of the versions of each file; the newest is kept in any case.
+        versions_size_max: ByteSize = ByteSize::from_mib(256) => 1..=1 << 40,
     }
     includes {
         /// What is known of addresses.
@@ -177,7 +182,10 @@ impl EnrichmentSection {
     /// The files that questions look into: what was collected before they were named has nothing of them.
     fn files(self) -> EnrichmentFiles {
         let AddressFileOptions { asn_mmdb, geo_mmdb, labels } = self.addresses;
-        EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces: self.exporters.interfaces }
+        let limits = VersionLimits { versions_max: self.versions_max, octets_max: self.versions_size_max.bytes() };
+        let interfaces = self.exporters.interfaces;
+        // the service knows the archive, where versions are
+        EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces, versions: None, limits: Some(limits) }
     }
 }
 
@@ -356,7 +364,7 @@ impl Settings {
             statistics: section.folder.clone().unwrap_or_else(|| folder.join(series::FOLDER)),
             series: section.series.clone(),
         });
-        let EnrichmentSection { reverse_dns, addresses, exporters } = self.enrichment.clone();
+        let EnrichmentSection { reverse_dns, addresses, exporters, .. } = self.enrichment.clone();
         let enrichment = EnrichOptions { reverse_dns, addresses, exporters, ..EnrichOptions::default() };
         Some(collecting(CollectingSources { collector, meters, are_pushed }, enrichment, sink, statistics))
     }

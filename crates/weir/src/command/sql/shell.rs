@@ -91,7 +91,7 @@ struct Shell<'a> {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_typed = io::stdin().is_terminal();
     let shows_time = is_typed && !args.quiet;
-    let enrichment = args.enrichment.load()?;
+    let enrichment = args.load_enrichment()?;
     let mut shell = Shell {
         args,
         enrichment: Arc::clone(&enrichment),

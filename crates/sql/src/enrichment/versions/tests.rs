@@ -1,0 +1,132 @@
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::*;
+
+/// 2025-11-24T16:00:00Z
+const DAY_1_MS: i64 = 1_764_000_000_000;
+const DAY_MS: i64 = 86_400_000;
+
+fn text(path: &Path) -> Result<String, EngineError> {
+    fs::read_to_string(path).map_err(EngineError::enrichment)
+}
+
+fn write(path: &Path, text: &str, changed_ms: i64) {
+    fs::write(path, text).expect("written");
+    let changed = UNIX_EPOCH + Duration::from_millis(changed_ms as u64);
+    fs::File::options().append(true).open(path).and_then(|file| file.set_modified(changed)).expect("changed");
+}
+
+/// A file that was kept as `one`, `two` and `three` of three days.
+fn kept(folder: &Path) -> VersionedFile {
+    let path = folder.join("file");
+    let file = VersionedFile {
+        name: "test",
+        path: Some(path.clone()),
+        folder: Some(folder.join("versions")),
+        limits: Some(VersionLimits::default()),
+    };
+    for (day, content) in [(0, "one"), (1, "two"), (2, "three")] {
+        write(&path, content, DAY_1_MS + day * DAY_MS);
+        let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
+        tables.unkept().expect("it is new").keep();
+    }
+    file
+}
+
+/// Changes the octets of a version.
+fn damage(file: &VersionedFile, content: &str) {
+    for entry in fs::read_dir(file.folder.as_ref().expect("a folder")).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if fs::read_to_string(&path).is_ok_and(|text| text == content) {
+            fs::write(&path, "?").expect("written");
+        }
+    }
+}
+
+/// What is found from before the first day to after the last one.
+fn found(tables: &VersionedTable<String>) -> [Option<&str>; 5] {
+    [-1, 0, 1, 2, 9].map(|day| tables.at(Some(DAY_1_MS + day * DAY_MS)).map(String::as_str))
+}
+
+#[test]
+fn a_version_is_used_for_its_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = kept(folder.path());
+    let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
+    assert!(tables.has_several() && tables.unkept().is_none(), "the same content is no new version");
+    assert_eq!(found(&tables), ["one", "one", "two", "three", "three"].map(Some));
+    assert_eq!(tables.at(Some(DAY_1_MS + DAY_MS - 1)).map(String::as_str), Some("one"));
+    assert_eq!(tables.at(None).map(String::as_str), Some("three"));
+    let times = [Some(1), Some(0), None, Some(-1), Some(2)].map(|day| day.map(|day: i64| DAY_1_MS + day * DAY_MS));
+    let times = TimestampMillisecondArray::from(times.to_vec());
+    let mut by_row = TablesByRow::new(Some(&tables), Some(&times));
+    let rows: Vec<_> = (0..5).filter_map(|row| by_row.table(row)).collect();
+    assert_eq!(rows, ["two", "one", "three", "one", "three"]);
+    let changed = |from, until| tables.changed_within(DAY_1_MS + from * DAY_MS, DAY_1_MS + until * DAY_MS);
+    assert_eq!(changed(0, 3), Some(DAY_1_MS + 2 * DAY_MS));
+    assert_eq!(changed(0, 2), Some(DAY_1_MS + DAY_MS), "the end of a window is not in it");
+    assert_eq!((changed(0, 1), changed(2, 9)), (None, None));
+    assert_eq!(tables.into_table(DAY_1_MS).as_deref(), Some("one"));
+}
+
+#[test]
+fn without_the_file_there_are_its_versions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = VersionedFile { path: None, ..kept(folder.path()) };
+    let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
+    assert_eq!(found(&tables), ["one", "one", "two", "three", "three"].map(Some));
+    let nowhere = VersionedFile { folder: Some(folder.path().join("none")), ..file };
+    assert!(VersionedTable::load(&nowhere, text).expect("nothing is wrong").is_none());
+}
+
+#[test]
+fn who_only_reads_keeps_nothing_and_may_name_another_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = VersionedFile { limits: None, ..kept(folder.path()) };
+    // the file itself, changed since its last version was kept
+    write(file.path.as_ref().expect("a path"), "four", DAY_1_MS + 3 * DAY_MS);
+    let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
+    assert_eq!(found(&tables), ["one", "one", "two", "three", "four"].map(Some));
+    assert!(tables.unkept().is_none());
+    let other = folder.path().join("other");
+    write(&other, "other", DAY_1_MS);
+    let other = VersionedFile { path: Some(other), ..file };
+    let tables = VersionedTable::load(&other, text).expect("readable").expect("a table");
+    assert_eq!(found(&tables), [Some("other"); 5]);
+}
+
+#[test]
+fn a_neighbour_stands_in_for_a_damaged_version() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = kept(folder.path());
+    damage(&file, "two");
+    let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
+    assert_eq!(found(&tables), ["one", "one", "one", "three", "three"].map(Some), "the older one");
+    damage(&file, "one");
+    let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
+    assert_eq!(found(&tables), [Some("three"); 5], "the newer one where there is no older one");
+    damage(&file, "three");
+    let alone = VersionedFile { path: None, ..file };
+    let tables = VersionedTable::load(&alone, text).expect("readable").expect("a table");
+    assert_eq!(found(&tables), [None; 5]);
+}
+
+static MADE: AtomicUsize = AtomicUsize::new(0);
+
+fn counted(path: &Path) -> Result<String, EngineError> {
+    MADE.fetch_add(1, Ordering::Relaxed);
+    text(path)
+}
+
+#[test]
+fn old_tables_are_made_when_they_are_asked_for_and_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = kept(folder.path());
+    let tables = VersionedTable::load(&file, counted).expect("readable").expect("a table");
+    for (day, made) in [(2, 1), (9, 1), (0, 2), (0, 2), (1, 3), (0, 3)] {
+        assert!(tables.at(Some(DAY_1_MS + day * DAY_MS)).is_some());
+        assert_eq!(MADE.load(Ordering::Relaxed), made, "day {day}");
+    }
+}
