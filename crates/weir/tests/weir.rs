@@ -28,6 +28,8 @@ mod damage;
 mod detection;
 #[path = "weir/enrichment.rs"]
 mod enrichment;
+#[path = "weir/enrichment_versions.rs"]
+mod enrichment_versions;
 #[path = "weir/examples.rs"]
 mod examples;
 #[path = "weir/first_day.rs"]
