@@ -211,7 +211,7 @@ fn check_keys(catalogue: &Catalogue, id: FamilyId, by: &str, keys: &[String]) ->
 
 fn ls(args: &LsArgs) -> anyhow::Result<()> {
     let store = args.store.open()?;
-    let catalogue = store.catalogue()?;
+    let catalogue = catalogue(&store)?;
     if let Some(by) = &args.by {
         let family = family(&store, by)?;
         let is_wanted = |key: &&str| args.matched.as_ref().is_none_or(|text| key.contains(text.as_str()));
@@ -258,13 +258,14 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
     let store = args.store.open()?;
     let id = family(&store, &args.by)?;
     let (resolution, from_secs, until_secs) = args.steps.selected(&store)?;
-    check_keys(&store.catalogue()?, id, &args.by, &args.keys)?;
+    let catalogue = Arc::new(catalogue(&store)?);
+    check_keys(&catalogue, id, &args.by, &args.keys)?;
     let keys = (!args.keys.is_empty()).then(|| args.keys.clone());
     let selection = RowSelection { resolution, families: Some(vec![args.by.clone()]), keys, from_secs, until_secs };
     let store = Arc::new(store);
     let is_finest = resolution == store.resolutions()[0];
     let spec = &store.families()[usize::from(id.0)];
-    let rows = store.rows(&selection)?;
+    let rows = store.rows_with(&selection, catalogue)?;
     let columns = columns_of(&rows.schema(), spec, is_finest);
     let empty = RecordBatch::new_empty(rows.schema()).project(&columns)?;
     // steps that are damaged hide no other ones
@@ -280,6 +281,21 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
         return print(iter::once(Ok(empty)), args.format, args.steps.zone());
     }
     print(batches, args.format, args.steps.zone())
+}
+
+/// Reads which series there are, and says when the file is damaged.
+fn catalogue(store: &SeriesStore) -> anyhow::Result<Catalogue> {
+    let catalogue = store.catalogue()?;
+    let (repaired, damaged) = (catalogue.repaired_lines(), catalogue.damaged_lines());
+    if repaired > 0 {
+        eprintln!("warning: the catalogue of keys is damaged: {repaired} wrong bits are corrected");
+    }
+    if damaged > 0 {
+        eprintln!(
+            "warning: the catalogue of keys is damaged: {damaged} lines cannot be read, and their series have no key"
+        );
+    }
+    Ok(catalogue)
 }
 
 /// Says which steps are gaps because they cannot be read.

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 use weir_series::{Fetched, FetchedSeries, Resolution, SeriesId, SeriesStore};
 
-use super::{OTHER, StepArgs, StoreArgs, check_keys, family, warn_of_damage};
+use super::{OTHER, StepArgs, StoreArgs, catalogue, check_keys, family, warn_of_damage};
 use crate::foreground_query::terminal;
 
 /// Columns of a terminal whose width is not known.
@@ -97,7 +97,7 @@ fn chart(
     let spec = &store.families()[usize::from(id.0)];
     let (measure, name, factor) = args.of.of();
     let Some(metric) = spec.metric(name) else { bail!("series by {} have no {name}", args.by) };
-    let catalogue = store.catalogue()?;
+    let catalogue = catalogue(store)?;
     let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
     check_keys(&catalogue, id, &args.by, &args.keys)?;
     let fetched = store.fetch(id, (!ids.is_empty()).then_some(&ids[..]), resolution, from, until)?;
