@@ -1,6 +1,7 @@
 //! `weir series plot`.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use anyhow::bail;
 use clap::ValueEnum;
@@ -124,7 +125,21 @@ fn chart(
         from_ms: fetched.first_secs * 1_000,
         step_ms: i64::from(fetched.step_secs) * 1_000 * width as i64,
         series: series.collect(),
+        gaps: gaps(&fetched.known, width),
     })
+}
+
+/// The cells of `width` steps of which nothing is known.
+fn gaps(known: &[u32], width: usize) -> Vec<Range<usize>> {
+    let mut gaps: Vec<Range<usize>> = Vec::new();
+    let cells = known.chunks(width).enumerate();
+    for (cell, _) in cells.filter(|(_, known)| known.iter().all(|known| *known == 0)) {
+        match gaps.last_mut() {
+            Some(last) if last.end == cell => last.end += 1,
+            _ => gaps.push(cell..cell + 1),
+        }
+    }
+    gaps
 }
 
 /// The largest series, and the sum of the rest together with what the statistics have as the sum of other keys.
