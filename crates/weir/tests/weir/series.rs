@@ -20,7 +20,7 @@ crc32c 6f1a2da0
 ";
 
 /// Four flows of two hosts in the steps of seconds 0, 0, 1 and 130, kept by a chain in an archive and in statistics.
-fn kept(folder: &Path) {
+pub(crate) fn kept(folder: &Path) {
     let flows = "start,end,src_addr,dst_addr,protocol,packets,bytes\n\
                  1704103200.000,1704103200.500,192.0.2.1,10.0.0.9,17,1,100\n\
                  1704103200.000,1704103200.900,192.0.2.2,10.0.0.9,6,2,200\n\
