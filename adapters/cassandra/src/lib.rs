@@ -9,7 +9,7 @@
 //! There are two models. In `flows` a flow is a row with a typed column for each column of weir. In `packets`, the paper's, an
 //! export packet is a cell: a self-contained IPFIX Message in a row for each second and shard.
 //!
-//! Statistics go to the table `series` of the same keyspace: see [`statistics`].
+//! Statistics go to the table `series` of the same keyspace, and are read from it: see [`statistics`] and [`statistics_reader`].
 //!
 //! ```text
 //! archive ─▶ forwarder ─▶ store ─▶ chunks by partition ─▶ batches ─▶ Cassandra ─▶ partitions ─▶ reader ─▶ flows
@@ -32,6 +32,7 @@ pub mod sink;
 pub mod source;
 
 pub mod statistics;
+pub mod statistics_reader;
 
 mod times;
 
@@ -43,6 +44,7 @@ pub use options::CassandraOptions;
 pub use packets::ExportPacket;
 pub use reader::{CassandraReader, Operand, Operator, Predicate, ScanRange};
 pub use statistics::CassandraStatistics;
+pub use statistics_reader::{StatisticsPartition, StatisticsReader};
 pub use times::TimeBound;
 pub use url::CassandraUrl;
 pub use writer::CassandraStore;

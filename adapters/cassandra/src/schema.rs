@@ -160,6 +160,22 @@ fn series_columns(found: Vec<(String, String)>) -> HashSet<String> {
     found.into_iter().filter(|(table, _)| table == "series").map(|(_, column)| column).collect()
 }
 
+/// The columns of metrics that the table `series` has; an error when there is no such table.
+pub(crate) async fn statistics_metrics(
+    session: &Session,
+    options: &CassandraOptions,
+    key: &[&str],
+) -> Result<Vec<String>, CassandraError> {
+    let own = series_columns(columns(session, options).await?);
+    if own.is_empty() {
+        return Err(CassandraError::Schema(format!(
+            "keyspace '{}' has no table 'series'; weir series forward stores statistics there",
+            options.to.keyspace
+        )));
+    }
+    Ok(own.into_iter().filter(|name| !key.contains(&name.as_str())).collect())
+}
+
 /// Makes sure that the table `series` is there and has these metrics.
 pub(crate) async fn prepare_statistics(
     session: &Session,

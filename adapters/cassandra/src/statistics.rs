@@ -22,9 +22,9 @@ use crate::writer::{prepare, using_ttl};
 use crate::{CassandraError, CassandraOptions, schema};
 
 /// Steps of a partition.
-const PARTITION_STEPS: i64 = 1_440;
+pub(crate) const PARTITION_STEPS: i64 = 1_440;
 /// Columns of the table before those of metrics, in the order of its statement.
-const KEY: [&str; 7] = ["step", "by", "key", "part", "time", "known", "count"];
+pub(crate) const KEY: [&str; 7] = ["step", "by", "key", "part", "time", "known", "count"];
 /// Columns of a row before those of metrics: time, step, by, key, known, count.
 const FIRST_METRIC: usize = 6;
 

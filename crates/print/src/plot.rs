@@ -15,6 +15,7 @@ mod rates;
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -71,6 +72,8 @@ pub struct RateChart {
     pub step_ms: i64,
     /// What is drawn; with several, their sum is the whole.
     pub series: Vec<Series>,
+    /// Steps of which nothing is known, ascending and apart. They are drawn as such, and not as rates of 0.
+    pub gaps: Vec<Range<usize>>,
 }
 
 /// One line of a chart.
@@ -78,7 +81,7 @@ pub struct RateChart {
 pub struct Series {
     /// Its name.
     pub label: String,
-    /// The mean rate of each step, per second.
+    /// The mean rate of each step, per second; 0 where nothing is known.
     pub rates: Vec<f64>,
 }
 
@@ -87,17 +90,28 @@ impl Series {
     pub fn max(&self) -> f64 {
         self.rates.iter().copied().fold(0.0, f64::max)
     }
-
-    /// The mean rate.
-    pub fn mean(&self) -> f64 {
-        self.rates.iter().sum::<f64>() / self.rates.len().max(1) as f64
-    }
 }
 
 impl RateChart {
     /// Number of steps.
     pub fn steps(&self) -> usize {
         self.series.iter().map(|series| series.rates.len()).max().unwrap_or(0)
+    }
+
+    /// Whether nothing is known of a step.
+    pub fn is_gap(&self, step: usize) -> bool {
+        self.gaps.iter().any(|gap| gap.contains(&step))
+    }
+
+    /// Number of steps of which nothing is known.
+    pub fn gap_steps(&self) -> usize {
+        self.gaps.iter().map(ExactSizeIterator::len).sum()
+    }
+
+    /// The mean rate of a series over the steps that are known.
+    pub fn mean(&self, series: &Series) -> f64 {
+        let known = series.rates.len().saturating_sub(self.gap_steps());
+        series.rates.iter().sum::<f64>() / known.max(1) as f64
     }
 
     /// When the last step ends.

@@ -2,15 +2,21 @@
 //!
 //! A text file that grows at its end, one line for each series: checksum, family, number and key, with tabs between them.
 //! A series is in it before the first step that has the series. Series whose steps have all expired are left out when it
-//! is written anew, and no number is ever given twice.
+//! is written anew, and no number is ever given twice. A bit that is another one is corrected; a line with more damage costs its
+//! key, see [`lines`] and `writer/lost_keys.rs`.
+
+mod lines;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use self::lines::line;
 use crate::folder::{self, Folder};
 use crate::shared_file::SharedFile;
 use crate::{FamilyId, SeriesError, SeriesId};
@@ -19,6 +25,8 @@ use crate::{FamilyId, SeriesError, SeriesId};
 #[derive(Debug, Clone, Default)]
 pub struct Catalogue {
     families: Vec<Keys>,
+    repaired_lines: u64,
+    damaged_lines: u64,
 }
 
 /// The keys of a family.
@@ -40,31 +48,22 @@ impl Keys {
 const FILE: &str = "catalogue";
 
 impl Catalogue {
-    /// Reads the catalogue of a store. Keys whose lines are damaged are not in it.
+    /// Reads the catalogue of a store. Keys whose lines are damaged beyond repair are not in it.
     pub(crate) fn read(folder: &Folder) -> Result<Self, SeriesError> {
         Ok(Self::read_counted(&folder.0.join(FILE))?.0)
     }
 
-    /// The same with the octets of whole lines, and whether one that was durable is damaged.
-    fn read_counted(path: &Path) -> Result<(Self, u64, bool), SeriesError> {
+    /// The same with the octets of whole lines.
+    fn read_counted(path: &Path) -> Result<(Self, u64), SeriesError> {
         let octets = match fs::read(path) {
             Ok(octets) => octets,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(SeriesError::io("read", path)(error)),
         };
-        let (mut catalogue, mut understood, mut has_damage) = (Self::default(), 0, false);
-        for line in octets.split_inclusive(|&octet| octet == b'\n') {
-            // a process that died has not finished the last line; another line that is damaged costs its own key only
-            let Some(whole) = line.strip_suffix(b"\n") else { break };
-            if let Some((family, id, key)) = parsed(whole) {
-                catalogue.insert(family, id, &key);
-            } else {
-                // zeros are what a loss of power leaves of a line that was not durable
-                has_damage |= !whole.contains(&0);
-            }
-            understood += line.len() as u64;
-        }
-        Ok((catalogue, understood, has_damage))
+        let mut catalogue = Self::default();
+        let counts = lines::read(&octets, |(family, id, key)| catalogue.insert(family, id, &key));
+        (catalogue.repaired_lines, catalogue.damaged_lines) = (counts.repaired, counts.damaged);
+        Ok((catalogue, counts.octets))
     }
 
     fn insert(&mut self, family: FamilyId, id: u32, key: &str) {
@@ -93,6 +92,21 @@ impl Catalogue {
         keys.into_iter().flatten().map(|(id, key)| (SeriesId(*id), &**key))
     }
 
+    /// Places where one bit of the file was another one, and was corrected. The next writer of the store writes it anew.
+    pub fn repaired_lines(&self) -> u64 {
+        self.repaired_lines
+    }
+
+    /// Lines of the file that are damaged beyond repair: their series have no key.
+    pub fn damaged_lines(&self) -> u64 {
+        self.damaged_lines
+    }
+
+    /// Whether a number is below those of series that are still to come.
+    pub(crate) fn is_given(&self, family: FamilyId, id: SeriesId) -> bool {
+        self.families.get(usize::from(family.0)).is_some_and(|family| id.0 < family.next())
+    }
+
     /// How many series there are.
     pub fn len(&self) -> usize {
         self.families.iter().map(|family| family.ids.len()).sum()
@@ -102,50 +116,6 @@ impl Catalogue {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// A line without its end: family, number and key.
-fn parsed(line: &[u8]) -> Option<(FamilyId, u32, String)> {
-    let line = str::from_utf8(line).ok()?;
-    let (checksum, rest) = line.split_once('\t')?;
-    if u32::from_str_radix(checksum, 16).ok()? != crc32c::crc32c(rest.as_bytes()) {
-        return None;
-    }
-    let mut parts = rest.splitn(3, '\t');
-    let (family, id, key) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-    Some((FamilyId(family), id, unescaped(key)))
-}
-
-fn line(family: FamilyId, id: u32, key: &str) -> String {
-    let mut rest = format!("{}\t{id}\t", family.0);
-    for character in key.chars() {
-        match character {
-            '\\' => rest.push_str("\\\\"),
-            '\n' => rest.push_str("\\n"),
-            '\t' => rest.push_str("\\t"),
-            other => rest.push(other),
-        }
-    }
-    let mut line = String::new();
-    let _ = writeln!(line, "{:08x}\t{rest}", crc32c::crc32c(rest.as_bytes()));
-    line
-}
-
-fn unescaped(text: &str) -> String {
-    let mut key = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match (character, character == '\\') {
-            (_, true) => key.push(match characters.next() {
-                Some('n') => '\n',
-                Some('t') => '\t',
-                Some(other) => other,
-                None => '\\',
-            }),
-            (other, false) => key.push(other),
-        }
-    }
-    key
 }
 
 /// The catalogue of a writer.
@@ -158,8 +128,6 @@ pub(crate) struct CatalogueWriter {
     /// Lines that are not written yet.
     waiting: String,
     octets: u64,
-    /// Whether a line that was durable is damaged.
-    has_damage: bool,
     /// For each family the next number.
     next: Vec<u32>,
 }
@@ -167,7 +135,7 @@ pub(crate) struct CatalogueWriter {
 impl CatalogueWriter {
     pub(crate) fn open(folder: &Folder) -> Result<Self, SeriesError> {
         let path = folder.0.join(FILE);
-        let (catalogue, octets, has_damage) = Catalogue::read_counted(&path)?;
+        let (catalogue, octets) = Catalogue::read_counted(&path)?;
         let opened = weir_disk::open_or_create(OpenOptions::new().append(true), &path);
         let file = opened.map_err(SeriesError::io("open", &path))?;
         // a line that was not finished
@@ -176,12 +144,7 @@ impl CatalogueWriter {
         let (file, shared) = (Arc::new(file), SharedFile::default());
         shared.set(Arc::clone(&file), &path);
         let (folder, waiting) = (folder.clone(), String::new());
-        Ok(Self { catalogue, folder, file, shared, waiting, octets, has_damage, next })
-    }
-
-    /// Whether a line that was durable was damaged when the catalogue was opened: then it is not known which keys there were.
-    pub(crate) fn has_damaged_lines(&self) -> bool {
-        self.has_damage
+        Ok(Self { catalogue, folder, file, shared, waiting, octets, next })
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {
@@ -235,6 +198,13 @@ impl CatalogueWriter {
         self.next[place] = self.next[place].max(last.saturating_add(1));
     }
 
+    /// Writes the catalogue anew without damage, and keeps a copy of it as it was.
+    pub(crate) fn mend(&mut self) -> Result<(), SeriesError> {
+        let path = self.folder.0.join(FILE);
+        fs::copy(&path, folder::aside(&path, ".damaged")).map_err(SeriesError::io("copy", &path))?;
+        self.retain(|_, _| true)
+    }
+
     /// Writes the catalogue anew without the series that are not `used`. The largest number of each family stays, so
     /// that none is given twice.
     pub(crate) fn retain(&mut self, used: impl Fn(FamilyId, SeriesId) -> bool) -> Result<(), SeriesError> {
@@ -255,38 +225,5 @@ impl CatalogueWriter {
         self.shared.set(Arc::clone(&self.file), &path);
         (self.catalogue, self.octets) = (kept, text.len() as u64);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_last_whatever_the_key_and_whatever_is_left_out() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let folder = Folder(dir.path().to_owned());
-        let family = FamilyId(1);
-        let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
-        let ids = ["a", "tab\tline\nback\\slash\\n", "ä"].map(|key| writer.number(family, key));
-        assert_eq!(ids, [0, 1, 2].map(SeriesId));
-        writer.flush().expect("written");
-        // a line that a dying process has not finished
-        fs::OpenOptions::new()
-            .append(true)
-            .open(dir.path().join(FILE))
-            .and_then(|mut file| file.write_all(b"0123"))
-            .expect("written");
-        let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
-        assert_eq!(writer.catalogue().key(family, SeriesId(1)), Some("tab\tline\nback\\slash\\n"));
-        assert_eq!(writer.number(family, "ä"), SeriesId(2));
-        writer.retain(|_, id| id == SeriesId(0)).expect("written");
-        let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
-        assert_eq!(writer.catalogue().len(), 2);
-        assert_eq!(writer.number(family, "new"), SeriesId(3));
-        writer.flush().expect("written");
-        let read = Catalogue::read(&folder).expect("a catalogue");
-        let found: Vec<_> = read.series(family).collect();
-        assert_eq!(found, [(SeriesId(0), "a"), (SeriesId(2), "ä"), (SeriesId(3), "new")]);
     }
 }

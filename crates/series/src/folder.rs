@@ -32,6 +32,19 @@ pub(crate) struct DescribedFamily {
     /// From which second until which other one, the last one without an end. Outside of them nothing is known of it.
     #[serde(default)]
     pub(crate) counted: Vec<Counted>,
+    /// What is known of keys whose lines of the catalogue were damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lost: Option<LostKeys>,
+}
+
+/// That keys are lost. Which ones is not known, so a key that comes again has another number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LostKeys {
+    /// The last finest step that was written before, in seconds since the epoch. In it and before it a key that is absent may have
+    /// had another number.
+    pub(crate) last_secs: i64,
+    /// The largest number that a series had.
+    pub(crate) last_number: u32,
 }
 
 /// A time in which a family was counted, in seconds since the epoch.
@@ -130,7 +143,9 @@ impl Folder {
                     let joined = known.family.with_sketches_of(family);
                     known.family = joined.ok_or_else(|| SeriesError::OtherMetrics(family.name.clone()))?;
                 }
-                None => wanted.families.push(DescribedFamily { family: family.clone(), counted: Vec::new() }),
+                None => {
+                    wanted.families.push(DescribedFamily { family: family.clone(), counted: Vec::new(), lost: None })
+                }
             }
         }
         if found.as_ref() != Some(&wanted) {
@@ -165,6 +180,20 @@ impl Folder {
             replace(&self.0.join(DESCRIPTION), text.as_bytes())?;
         }
         Ok(())
+    }
+
+    /// Notes that keys are lost, of each family with its largest number.
+    pub(crate) fn note_lost_keys(
+        &self,
+        description: &mut Description,
+        last_secs: i64,
+        last_numbers: &[u32],
+    ) -> Result<(), SeriesError> {
+        for (described, &last_number) in description.families.iter_mut().zip(last_numbers) {
+            described.lost = Some(LostKeys { last_secs, last_number });
+        }
+        let text = toml::to_string(description).unwrap_or_default();
+        replace(&self.0.join(DESCRIPTION), text.as_bytes())
     }
 
     /// The folder of a resolution.

@@ -1,11 +1,12 @@
 //! Reads series.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::path::Path;
 
 use crate::consolidation::FOLDS;
 use crate::content::Content;
-use crate::folder::{Description, FileKind, Folder};
+use crate::folder::{DescribedFamily, Description, FileKind, Folder, LostKeys};
 use crate::resolution::{BLOCK_STEPS, Resolution};
 use crate::runs::Runs;
 use crate::{
@@ -28,6 +29,8 @@ pub struct Fetched {
     /// Length of a step in seconds.
     pub step_secs: u32,
     is_finest: bool,
+    /// From this step on a key of a complete family that is absent was zero. Before, it may have had a number whose key is lost.
+    zero_from: u32,
     /// For each step how many of the finest steps are known of it; 0 for a gap.
     pub known: Vec<u32>,
     /// Steps that are gaps because their files are damaged. Whoever shows the values must say so.
@@ -105,9 +108,19 @@ impl SeriesStore {
         Some((FamilyId(place as u16), &self.families()[place]))
     }
 
-    /// Reads which series there are.
+    /// Reads which series there are. Keys whose lines are damaged beyond repair are not among them: whoever shows keys must say so, see
+    /// [`Catalogue::damaged_lines`].
     pub fn catalogue(&self) -> Result<Catalogue, SeriesError> {
         Catalogue::read(&self.folder)
+    }
+
+    /// Whether a series has no key because its line of the catalogue was damaged.
+    pub(crate) fn is_key_lost(&self, catalogue: &Catalogue, family: FamilyId, id: SeriesId) -> bool {
+        let lost = self.description.families.get(usize::from(family.0)).and_then(|described| described.lost);
+        let is_noted = lost.is_some_and(|lost| id.0 <= lost.last_number);
+        // a larger number is of a series that has come since the catalogue was read
+        let is_missing = catalogue.damaged_lines() > 0 && catalogue.is_given(family, id);
+        (is_noted || is_missing) && catalogue.key(family, id).is_none()
     }
 
     /// The times of the first and the last step of a resolution; `None` when it has none.
@@ -183,6 +196,7 @@ impl SeriesStore {
             first_secs,
             step_secs: resolution.step_secs,
             is_finest,
+            zero_from: 0,
             known: vec![0; steps],
             damaged: Vec::new(),
             series: Vec::new(),
@@ -190,6 +204,8 @@ impl SeriesStore {
         let Some(counted) = self.description.families.get(usize::from(family.0)) else {
             return Err(SeriesError::Unknown { kind: "family", name: family.0.to_string() });
         };
+        fetched.zero_from =
+            fetched.split(counted).map_or(0, |place| place.saturating_add(1).clamp(0, steps as i64) as u32);
         let last_secs = first_secs + (steps as i64 - 1) * step;
         let wanted = resolution.block_of(first_secs)..=resolution.block_of(last_secs);
         let mut places: Vec<u32> = Vec::new();
@@ -208,14 +224,7 @@ impl SeriesStore {
                 let what = format!("{} is damaged: steps of it have wrong checksums", path.display());
                 fetched.note_damage(what, read.damaged.iter().map(|place| offset + i64::from(*place)));
             }
-            for (place, known) in (offset..).zip(read.known) {
-                let time_secs = first_secs + place * step;
-                // a step that ends later may have steps in which the family was counted
-                let is_known = counted.is_counted(time_secs) || counted.is_counted(time_secs + step - 1);
-                if let Some(out) = usize::try_from(place).ok().and_then(|place| fetched.known.get_mut(place)) {
-                    *out = if is_known { known } else { 0 };
-                }
-            }
+            fetched.note_known(&read.known, offset, counted);
             for runs in &read.runs {
                 fetched.append(runs, offset, &mut places);
             }
@@ -275,6 +284,30 @@ fn with_source(error: &SeriesError) -> String {
 }
 
 impl Fetched {
+    /// The place of the step in which series got other numbers because keys were lost; it may be outside of the time asked for. Such
+    /// a step has half of a key at most.
+    fn split(&self, counted: &DescribedFamily) -> Option<i64> {
+        let place =
+            |lost: LostKeys| lost.last_secs.saturating_sub(self.first_secs).div_euclid(i64::from(self.step_secs));
+        counted.lost.map(place)
+    }
+
+    /// Notes which steps of a block are known that begins `offset` steps after the first step.
+    fn note_known(&mut self, known: &[u32; BLOCK_STEPS], offset: i64, counted: &DescribedFamily) {
+        let (step, split) = (i64::from(self.step_secs), self.split(counted));
+        for (place, &known) in (offset..).zip(known) {
+            let Ok(inside) = usize::try_from(place) else { continue };
+            let time_secs = self.first_secs + place * step;
+            // a step that ends later may have steps in which the family was counted
+            let is_known = counted.is_counted(time_secs) || counted.is_counted(time_secs + step - 1);
+            let Some(out) = self.known.get_mut(inside) else { continue };
+            *out = if is_known && split != Some(place) { known } else { 0 };
+            if split == Some(place) && known > 0 {
+                self.note_damage("the catalogue of keys was damaged, and lost some".to_owned(), iter::once(place));
+            }
+        }
+    }
+
     /// Notes that steps, by their places, cannot be read; those outside the time asked for are nothing to it.
     fn note_damage(&mut self, what: String, places: impl Iterator<Item = i64>) {
         let inside = places.filter(|place| (0..self.known.len() as i64).contains(place));
@@ -342,18 +375,20 @@ impl Fetched {
         series: &'a FetchedSeries,
         metric: usize,
     ) -> impl Iterator<Item = Option<Point>> + 'a {
-        let is_finest = self.is_finest;
+        let (is_finest, zero_from) = (self.is_finest, self.zero_from);
         let absent = family.absent_is_zero(metric).then_some(Point { sum: 0, min: 0, max: 0, last: 0, count: 0 });
         let mut next = 0;
         (0..).zip(&self.known).map(move |(step, &known)| {
             if series.steps.get(next) != Some(&step) {
-                return absent.map(|point| Point { count: known, ..point }).filter(|_| known > 0);
+                let is_zero = known > 0 && step >= zero_from;
+                return absent.map(|point| Point { count: known, ..point }).filter(|_| is_zero);
             }
             let point = series.point(next, metric, is_finest);
             next += 1;
             // of a family with every key each known step is known of each series
             let count = if absent.is_some() { known } else { point.count };
-            Some(Point { count, ..point })
+            // nothing is known of a step in which its number changed
+            Some(Point { count, ..point }).filter(|_| known > 0)
         })
     }
 }

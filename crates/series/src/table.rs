@@ -14,6 +14,7 @@
 //!
 //! Steps that are gaps have no row. A store has several steps of the same time, so a question must name one of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder, TimestampMillisecondBuilder, UInt32Builder, UInt64Builder};
@@ -192,6 +193,8 @@ impl SeriesRows {
         let mut fetched = self.store.fetch_ids(part.family, ids, self.resolution, times, &self.blocks)?;
         self.damaged.append(&mut fetched.damaged);
         let family = &self.store.families()[usize::from(part.family.0)];
+        let lost = self.lost_keys(part.family, family, &fetched);
+        self.damaged.extend(lost);
         if family.coverage == Coverage::Complete {
             // whichever blocks a question reads, each series has a row for each known step
             match &part.ids {
@@ -204,6 +207,18 @@ impl SeriesRows {
         }
         let rows = Rows::new(&self.metrics, family);
         rows.filled(&fetched, part.family, &self.catalogue, &self.schema)
+    }
+}
+
+impl SeriesRows {
+    /// The steps of series whose keys are lost, which have no rows.
+    fn lost_keys(&self, id: FamilyId, family: &Family, fetched: &Fetched) -> Option<Damage> {
+        let is_lost = |series: &&FetchedSeries| self.store.is_key_lost(&self.catalogue, id, series.id);
+        let lost: Vec<&FetchedSeries> = fetched.series.iter().filter(is_lost).collect();
+        let steps: BTreeSet<u32> = lost.iter().flat_map(|series| &series.steps).copied().collect();
+        let what = format!("the catalogue of keys is damaged: {} series by {} have no key", lost.len(), family.name);
+        let times_secs = steps.into_iter().map(|step| fetched.time_secs(step as usize)).collect();
+        (!lost.is_empty()).then_some(Damage { what, times_secs })
     }
 }
 

@@ -59,6 +59,10 @@ pub struct WriterCounts {
     pub files_damaged: u64,
     /// Files set aside because their steps were of a clock that was ahead.
     pub files_set_aside: u64,
+    /// Places of the catalogue of keys where a bit was another one, and was corrected.
+    pub keys_repaired: u64,
+    /// Lines of the catalogue of keys that were damaged beyond repair.
+    pub keys_lost: u64,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +75,8 @@ struct Counts {
     steps_damaged: AtomicU64,
     files_damaged: AtomicU64,
     files_set_aside: AtomicU64,
+    keys_repaired: AtomicU64,
+    keys_lost: AtomicU64,
 }
 
 impl StatisticsWriter {
@@ -84,13 +90,14 @@ impl StatisticsWriter {
         let mut catalogue = CatalogueWriter::open(&folder)?;
         let counts = Arc::new(Counts::default());
         let resolutions = description.resolutions.clone();
-        lost_keys::cut_off(&folder, &resolutions, &families, &catalogue, &counts)?;
+        lost_keys::cut_off(&folder, &description, &catalogue, &counts)?;
         let of = Resolved { resolution: resolutions[0], is_finest: true, families: &families };
         let latest_secs = latest_believed(&folder, resolutions[0], options)?;
         let steps = StepsWriter::open(&folder, of, latest_secs, &counts)?;
         for (family, last) in steps.last_ids(&families)? {
             catalogue.reserve(family, last);
         }
+        lost_keys::note(&folder, &mut description, &mut catalogue, steps.last_secs(), &counts)?;
         let cuts = cuts(options, &families, &mut catalogue);
         // keys before the steps that have them
         catalogue.flush()?;
@@ -191,6 +198,8 @@ impl StatisticsWriter {
             steps_damaged: of(&counts.steps_damaged),
             files_damaged: of(&counts.files_damaged),
             files_set_aside: of(&counts.files_set_aside),
+            keys_repaired: of(&counts.keys_repaired),
+            keys_lost: of(&counts.keys_lost),
         }
     }
 

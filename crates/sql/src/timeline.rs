@@ -233,7 +233,15 @@ impl TimeLine {
         let rest = rates.map(|rates| Series { label: label.to_owned(), rates });
         series.extend(rest.filter(|rest| self.by.is_none() || rest.max() > 0.0));
         let from_ms = self.steps.first.saturating_mul(self.steps.step_ms).saturating_sub(self.offset_ms);
-        RateChart { title, measure: self.measure, zone: self.zone, from_ms, step_ms: self.steps.step_ms, series }
+        RateChart {
+            title,
+            measure: self.measure,
+            zone: self.zone,
+            from_ms,
+            step_ms: self.steps.step_ms,
+            series,
+            gaps: Vec::new(),
+        }
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{TimestampMillisecondType, UInt32Type, UInt64Type};
 use futures::TryStreamExt;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::value::CqlTimestamp;
-use weir_cassandra::{CassandraOptions, CassandraStatistics};
+use weir_cassandra::{CassandraOptions, CassandraStatistics, StatisticsReader};
 use weir_forward::{StatisticsForwardCounts, StatisticsForwardOptions, StatisticsForwarder};
 use weir_series::{
     Coverage, Family, FamilyRows, Metric, Resolution, RowSelection, SeriesStore, StatisticsWriter, StepRows,
@@ -57,9 +57,22 @@ fn stored(dir: &Path, until: i64) -> Rows {
     let series = Arc::new(SeriesStore::open(dir).expect("a store"));
     let resolution = series.resolutions()[0];
     let selection = RowSelection { resolution, families: None, keys: None, from_secs: FIRST, until_secs: until };
+    rows_of(series.rows(&selection).expect("rows").map(|batch| batch.expect("rows")))
+}
+
+/// What the reader finds, series by series, in steps of a minute.
+fn read_back(options: &CassandraOptions, times_ms: &std::ops::Range<i64>) -> Rows {
+    let reader = StatisticsReader::connect(options.clone()).expect("connected");
+    let partitions = reader.partitions().expect("partitions");
+    assert!(partitions.iter().all(|partition| partition.step_secs == 60));
+    let batches = reader.rows(&partitions, times_ms).expect("rows");
+    assert!(batches.iter().all(|batch| batch.schema() == reader.schema()));
+    rows_of(batches.into_iter())
+}
+
+fn rows_of(batches: impl Iterator<Item = RecordBatch>) -> Rows {
     let mut found = Rows::new();
-    for batch in series.rows(&selection).expect("rows") {
-        let batch = batch.expect("rows");
+    for batch in batches {
         let column = |name: &str| batch.column_by_name(name);
         let text = |name: &str, row| column(name).expect("a column").as_string::<i32>().value(row).to_owned();
         let small = |name: &str, row| column(name).expect("a column").as_primitive::<UInt32Type>().value(row);
@@ -146,6 +159,11 @@ fn every_step_is_there_once_also_when_the_node_was_killed_and_a_metric_came() {
     assert_eq!(turn, 2, "{counts:?}");
     let wanted = stored(dir.path(), FIRST + 79 * 60);
     assert_eq!(read(&options), wanted);
+    assert_eq!(read_back(&options, &(i64::MIN..i64::MAX)), wanted);
+    let (from_ms, until_ms) = ((FIRST + 600) * 1_000, (FIRST + 1_200) * 1_000);
+    let within = wanted.iter().filter(|((_, _, time), _)| (from_ms..until_ms).contains(time));
+    let within: Rows = within.map(|(key, row)| (key.clone(), *row)).collect();
+    assert_eq!(read_back(&options, &(from_ms..until_ms)), within);
 
     // everything again changes nothing
     std::fs::remove_file(dir.path().join("forward/statistics")).expect("removed");

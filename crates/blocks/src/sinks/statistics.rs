@@ -36,7 +36,8 @@ pub const KIND: ComponentKind<StatisticsSinkOptions> = ComponentKind {
           waited for, and is an error when the chain is stopped meanwhile. Counts rows_counted, rows_late (counted in a \
           later step), rows_without_time (counted at the time of the row before), keys_refused (their rows are counted as \
           `other`), steps_written, steps_consolidated, blocks_written, failures and writer_failures (tried again), octets_cut of \
-          unfinished writes, steps_damaged, files_damaged and files_set_aside (of a clock that was ahead).",
+          unfinished writes, steps_damaged, files_damaged, files_set_aside (of a clock that was ahead), keys_repaired and \
+          keys_lost (lines of the catalogue of keys with one wrong bit, and with more).",
     configure,
 };
 
@@ -169,7 +170,7 @@ struct StatisticsSink {
     stop: StopSignal,
     steps_written: Counter,
     failures: Counter,
-    counted: [(Counter, Reading); 7],
+    counted: [(Counter, Reading); 9],
 }
 
 impl StatisticsSink {
@@ -207,6 +208,8 @@ impl StatisticsSink {
                 (counters.counter("octets_cut"), |counts| counts.octets_cut),
                 (counters.counter("files_damaged"), |counts| counts.files_damaged),
                 (counters.counter("files_set_aside"), |counts| counts.files_set_aside),
+                (counters.counter("keys_repaired"), |counts| counts.keys_repaired),
+                (counters.counter("keys_lost"), |counts| counts.keys_lost),
             ],
         })
     }

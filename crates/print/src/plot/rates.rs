@@ -12,6 +12,8 @@ use super::{RateChart, Series};
 
 /// Flows of no series of their own.
 const OTHER: RGBColor = RGBColor(170, 170, 170);
+/// Steps of which nothing is known.
+const GAP: RGBColor = RGBColor(232, 228, 218);
 /// Most series next to the others.
 pub(super) const SERIES_MAX: usize = 6;
 
@@ -28,7 +30,8 @@ pub(super) const STEPS_MAX: usize = ((WIDTH - LEFT - RIGHT) / 2) as usize;
 
 impl Figure for RateChart {
     fn height(&self) -> i32 {
-        TOP + AREA_HEIGHT + TIMES_HEIGHT + LEGEND_ROW * (self.series.len() as i32 + 1) + BOTTOM
+        let rows = self.series.len() as i32 + 1 + i32::from(!self.gaps.is_empty());
+        TOP + AREA_HEIGHT + TIMES_HEIGHT + LEGEND_ROW * rows + BOTTOM
     }
 
     fn draw_on<B: DrawingBackend>(&self, surface: &Surface<B>) -> Drawn<B>
@@ -52,6 +55,7 @@ impl<B: DrawingBackend> Painter<'_, B> {
         self.text(&self.chart.caption(), (LEFT, 49), 13, QUIET, HPos::Left, FontStyle::Normal)?;
         self.values()?;
         self.series()?;
+        self.gaps()?;
         self.times()?;
         self.legend()
     }
@@ -116,6 +120,15 @@ impl<B: DrawingBackend> Painter<'_, B> {
         Ok(())
     }
 
+    /// What is not known hides the edge of the areas, which is at 0 there.
+    fn gaps(&self) -> Drawn<B> {
+        for gap in &self.chart.gaps {
+            let corners = [(self.x(gap.start), px(TOP)), (self.x(gap.end), px(TOP + AREA_HEIGHT))];
+            self.surface.draw(&Rectangle::new(corners, GAP.filled()))?;
+        }
+        Ok(())
+    }
+
     fn colour(&self, number: usize, series: &Series) -> RGBColor {
         let is_rest = self.chart.series.len() > 1 && series.label == "other";
         PALETTE[..SERIES_MAX].get(number).copied().filter(|_| !is_rest).unwrap_or(OTHER)
@@ -150,8 +163,15 @@ impl<B: DrawingBackend> Painter<'_, B> {
             let corners = [Self::at((LEFT, y - 6)), Self::at((LEFT + 12, y + 6))];
             self.surface.draw(&Rectangle::new(corners, self.colour(number, series).filled()))?;
             self.text(&series.label, (LEFT + 22, y), 13, INK, HPos::Left, FontStyle::Normal)?;
-            self.text(&rate_text(series.mean(), unit), (mean_x, y), 13, INK, HPos::Right, FontStyle::Normal)?;
+            let mean = self.chart.mean(series);
+            self.text(&rate_text(mean, unit), (mean_x, y), 13, INK, HPos::Right, FontStyle::Normal)?;
             self.text(&rate_text(series.max(), unit), (peak_x, y), 13, INK, HPos::Right, FontStyle::Normal)?;
+        }
+        if !self.chart.gaps.is_empty() {
+            y += LEGEND_ROW;
+            let corners = [Self::at((LEFT, y - 6)), Self::at((LEFT + 12, y + 6))];
+            self.surface.draw(&Rectangle::new(corners, GAP.filled()))?;
+            self.text("nothing is known", (LEFT + 22, y), 13, INK, HPos::Left, FontStyle::Normal)?;
         }
         Ok(())
     }
@@ -175,7 +195,22 @@ mod tests {
             from_ms: 1_767_225_600_000,
             step_ms: 300_000,
             series: series.to_vec(),
+            gaps: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_gap_has_a_colour_of_its_own() {
+        // the colour in SVG
+        let gap = "#E8E4DA";
+        assert!(!svg(&chart()).expect("a picture").contains(gap));
+        let chart = RateChart { gaps: vec![10..20, 299..300], ..chart() };
+        let text = svg(&chart).expect("a picture");
+        // two gaps, and one entry of the legend
+        assert_eq!((text.matches(gap).count(), text.matches("nothing is known").count()), (3, 1), "{text}");
+        // what is not known is not in the mean
+        let ones = Series { label: String::new(), rates: vec![1.0; 300] };
+        assert!((chart.mean(&ones) - 300.0 / 289.0).abs() < 1e-12);
     }
 
     #[test]

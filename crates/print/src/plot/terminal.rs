@@ -11,6 +11,8 @@ use super::{RateChart, Series};
 
 /// Blocks of a cell, by eighths from below.
 const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// A cell of which nothing is known.
+const GAP: char = '░';
 /// Lines of the area of a single series.
 const ROWS_SINGLE: usize = 12;
 /// Lines of each of several.
@@ -46,7 +48,7 @@ pub fn draw(chart: &RateChart, columns: usize) -> String {
     for series in &chart.series {
         if !is_single {
             let unit = chart.measure.unit();
-            let told = format!("mean {}, peak {}", rate_text(series.mean(), unit), rate_text(series.max(), unit));
+            let told = format!("mean {}, peak {}", rate_text(chart.mean(series), unit), rate_text(series.max(), unit));
             let _ = writeln!(
                 text,
                 "{:MARGIN$} {}",
@@ -59,14 +61,19 @@ pub fn draw(chart: &RateChart, columns: usize) -> String {
             let mark = scale.marks.iter().find(|mark| row_of(**mark / scale.top(), rows) == row);
             let label = mark.map(|mark| scale.label(*mark)).unwrap_or_default();
             let axis = if mark.is_some() { '┤' } else { '│' };
-            let area: String = (0..cells).map(|cell| block(series, cell / width, row, rows, scale.top())).collect();
+            let is_gap = |cell: usize| row < rows && chart.is_gap(cell / width);
+            let block = |cell: usize| block(series, cell / width, row, rows, scale.top());
+            let area: String = (0..cells).map(|cell| if is_gap(cell) { GAP } else { block(cell) }).collect();
             let _ = writeln!(text, "{label:>width$} {axis}{}", area.trim_end(), width = MARGIN - 2);
         }
     }
     push_times(&mut text, chart, cells, width);
     if is_single && let Some(series) = chart.series.first() {
         let unit = chart.measure.unit();
-        let _ = writeln!(text, "mean {}, peak {}", rate_text(series.mean(), unit), rate_text(series.max(), unit));
+        let _ = writeln!(text, "mean {}, peak {}", rate_text(chart.mean(series), unit), rate_text(series.max(), unit));
+    }
+    if !chart.gaps.is_empty() {
+        let _ = writeln!(text, "{}", cut(&format!("{GAP} nothing is known of {} steps", chart.gap_steps()), columns));
     }
     let _ = writeln!(text, "{}", cut(&chart.caption(), columns));
     text
@@ -144,6 +151,8 @@ fn place_label(line: &mut String, cell: usize, label: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use jiff::tz::TimeZone;
 
     use super::*;
@@ -159,6 +168,7 @@ mod tests {
             from_ms: 1_767_225_600_000,
             step_ms: 60_000,
             series: series.collect(),
+            gaps: Vec::new(),
         }
     }
 
@@ -189,6 +199,37 @@ mean 1.72 Mbit/s, peak 4.00 Mbit/s
 2026-01-01 00:00:00 to 00:07:00 UTC, steps of 1 min
 ";
         assert_eq!(drawn, expected, "\n{drawn}");
+    }
+
+    #[test]
+    fn a_gap_is_not_silence() {
+        let rates = [4e6, 0.0, 0.0, 2e6];
+        let drawn = draw(&RateChart { gaps: iter::once(1..2).collect(), ..chart(&[("all", &rates)]) }, 20);
+        let expected = "\
+all flows
+  Mbit/s
+     4 ┤
+       │██░░
+       │██░░
+     3 ┤██░░
+       │██░░
+       │██░░
+     2 ┤██░░
+       │██░░  ██
+       │██░░  ██
+     1 ┤██░░  ██
+       │██░░  ██
+       │██░░  ██
+     0 ┤██░░  ██
+       └┬───────
+        00:00
+        2026-01-01
+mean 2.00 Mbit/s, pe
+░ nothing is known o
+2026-01-01 00:00:00\x20
+";
+        let cut_lines: String = drawn.lines().map(|line| line.chars().take(20).collect::<String>() + "\n").collect();
+        assert_eq!(cut_lines, expected, "\n{drawn}");
     }
 
     #[test]

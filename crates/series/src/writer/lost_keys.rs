@@ -1,33 +1,34 @@
-//! Steps that have keys which a loss of power took.
+//! Steps that have keys which a loss of power or damage took.
 //!
 //! A key is in the catalogue before the first step that has it, and the catalogue is synced before the steps. Of what was not synced
 //! there may be any part: also a step without the line of its key. The key gets another number when it comes again, and would
 //! read as zero in that step. Such a step was not durable, and nothing behind it in its file was: all of it is cut off, and
 //! is a gap. What speaks against it is that steps go whose other keys are known.
+//!
+//! Lines of the catalogue that were durable and are damaged beyond repair are another thing: their keys may be in any step. Steps
+//! stay, and it is noted until when a key that is absent may have had another number, so that it is not taken for zero.
 
 use std::fs::OpenOptions;
 use std::sync::atomic::Ordering;
 
 use super::Counts;
 use crate::catalogue::CatalogueWriter;
-use crate::content::StepsFile;
-use crate::folder::{FileKind, Folder};
-use crate::resolution::Resolution;
-use crate::{Catalogue, Coverage, Family, SeriesError, SeriesId};
+use crate::content::{Content, StepsFile};
+use crate::folder::{DescribedFamily, Description, FileKind, Folder};
+use crate::{Catalogue, Coverage, FamilyId, SeriesError, SeriesId};
 
 /// Cuts off steps from the first one on that has a key which is not known, of families with every key.
 pub(super) fn cut_off(
     folder: &Folder,
-    resolutions: &[Resolution],
-    families: &[Family],
+    description: &Description,
     catalogue: &CatalogueWriter,
     counts: &Counts,
 ) -> Result<(), SeriesError> {
     // a line that was durable and is damaged costs its own key, and no steps
-    if catalogue.has_damaged_lines() {
+    if catalogue.catalogue().damaged_lines() > 0 {
         return Ok(());
     }
-    for &resolution in resolutions {
+    for &resolution in &description.resolutions {
         for (block, kind) in folder.blocks(resolution)? {
             // keys are synced before a block is turned around
             if kind != FileKind::Steps {
@@ -38,7 +39,7 @@ pub(super) fn cut_off(
                 steps => steps?,
             };
             let Some(steps) = steps else { continue };
-            let Some(octets) = first_lost(&steps, families, catalogue.catalogue())? else { continue };
+            let Some(octets) = first_lost(&steps, &description.families, catalogue.catalogue())? else { continue };
             let path = folder.file(resolution, block, kind);
             let file = OpenOptions::new().write(true).open(&path).map_err(SeriesError::io("open", &path))?;
             let len = file.metadata().map_err(SeriesError::io("read", &path))?.len();
@@ -52,11 +53,19 @@ pub(super) fn cut_off(
 }
 
 /// Where the first step begins that has a key which is not known.
-fn first_lost(steps: &StepsFile, families: &[Family], catalogue: &Catalogue) -> Result<Option<u64>, SeriesError> {
+fn first_lost(
+    steps: &StepsFile,
+    families: &[DescribedFamily],
+    catalogue: &Catalogue,
+) -> Result<Option<u64>, SeriesError> {
+    // the keys of steps before damage are known to be lost
+    let is_durable =
+        |described: &DescribedFamily, time_secs| described.lost.is_some_and(|lost| time_secs <= lost.last_secs);
     for frame in &steps.frames {
         for group in &frame.groups {
-            let family = families.get(usize::from(group.family.0));
-            if family.is_none_or(|family| family.coverage != Coverage::Complete) {
+            let described = families.get(usize::from(group.family.0));
+            let complete = described.filter(|described| described.family.coverage == Coverage::Complete);
+            if complete.is_none_or(|described| is_durable(described, frame.time_secs)) {
                 continue;
             }
             let rows = match steps.rows(group, 0, u32::MAX) {
@@ -71,4 +80,53 @@ fn first_lost(steps: &StepsFile, families: &[Family], catalogue: &Catalogue) -> 
         }
     }
     Ok(None)
+}
+
+/// Notes which numbers have lost their keys to damaged lines, gives none of these to another key, and writes the catalogue anew when
+/// any line was damaged. To be called once the last step is known, and before a key is given a number.
+pub(super) fn note(
+    folder: &Folder,
+    description: &mut Description,
+    catalogue: &mut CatalogueWriter,
+    last_secs: Option<i64>,
+    counts: &Counts,
+) -> Result<(), SeriesError> {
+    let (repaired, damaged) = (catalogue.catalogue().repaired_lines(), catalogue.catalogue().damaged_lines());
+    counts.keys_repaired.fetch_add(repaired, Ordering::Relaxed);
+    counts.keys_lost.fetch_add(damaged, Ordering::Relaxed);
+    if let Some(last_secs) = last_secs.filter(|_| damaged > 0) {
+        let last_numbers = last_numbers(folder, description)?;
+        folder.note_lost_keys(description, last_secs, &last_numbers)?;
+    }
+    for (family, described) in (0..).map(FamilyId).zip(&description.families) {
+        if let Some(lost) = described.lost {
+            catalogue.reserve(family, lost.last_number);
+        }
+    }
+    if repaired + damaged > 0 {
+        catalogue.mend()?;
+    }
+    Ok(())
+}
+
+/// For each family the largest number of a series in any step that can be read.
+fn last_numbers(folder: &Folder, description: &Description) -> Result<Vec<u32>, SeriesError> {
+    let before = |described: &DescribedFamily| described.lost.map_or(0, |lost| lost.last_number);
+    let mut last_numbers: Vec<u32> = description.families.iter().map(before).collect();
+    for &resolution in &description.resolutions {
+        for (block, kind) in folder.blocks(resolution)? {
+            let content = match Content::open(folder, resolution, block, kind) {
+                Err(error) if error.is_damage() => continue,
+                content => content?,
+            };
+            let Some(content) = content else { continue };
+            for (family, last) in (0..).map(FamilyId).zip(&mut last_numbers) {
+                match content.ids(family) {
+                    Err(error) if error.is_damage() => {}
+                    ids => *last = ids?.into_iter().fold(*last, u32::max),
+                }
+            }
+        }
+    }
+    Ok(last_numbers)
 }

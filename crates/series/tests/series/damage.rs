@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use weir_series::{
-    Coverage, Family, FamilyId, FamilyRows, Resolution, SeriesId, SeriesStore, StatisticsWriter, StepRows,
-    StoreOptions, WriterCounts,
+    Coverage, Family, FamilyId, FamilyRows, Resolution, RowSelection, SeriesError, SeriesId, SeriesStore,
+    StatisticsWriter, StepRows, StoreOptions, WriterCounts,
 };
 
 use super::killed::{self, copy, newest};
@@ -235,5 +236,92 @@ fn half_a_step_is_no_number() {
         let said: BTreeSet<i64> = fetched.damaged.iter().flat_map(|damage| damage.times_secs.clone()).collect();
         let gaps = (FIRST..).zip(&found).filter(|(_, found)| found.is_none()).map(|(time, _)| time);
         assert!(gaps.eq(said), "frame {frame}");
+    }
+}
+
+/// Of a line of the catalogue with one bit that is another one neither a key nor a step is lost, and a writer corrects it.
+#[test]
+fn one_bit_of_the_catalogue_costs_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = Model { keys: 12, ..MODEL };
+    model.write(dir.path(), FIRST..FIRST + STEPS);
+    let path = dir.path().join("catalogue");
+    let len = fs::read(&path).expect("a file").len();
+    // a checksum, a number, an end between lines, any other place, and the end of the last line
+    let end = fs::read(&path).expect("a file").iter().position(|octet| *octet == b'\n').expect("a line");
+    for at in [0, 11, end, len / 2, len - 1] {
+        let mut octets = fs::read(&path).expect("a file");
+        octets[at] ^= 2;
+        fs::write(&path, octets).expect("written");
+        assert!(model.unknown(dir.path(), 0, true).is_empty(), "octet {at}");
+        let counts = model.write(dir.path(), FIRST + STEPS..FIRST + STEPS);
+        assert_eq!((counts.keys_repaired, counts.keys_lost, counts.octets_cut), (1, 0, 0), "octet {at}");
+        let catalogue = SeriesStore::open(dir.path()).expect("a store").catalogue().expect("a catalogue");
+        assert_eq!((catalogue.len(), catalogue.repaired_lines()), (24, 0), "octet {at}");
+        assert!(model.unknown(dir.path(), 0, true).is_empty(), "octet {at}");
+    }
+}
+
+/// A line of the catalogue with more damage costs its key, which gets another number when it comes again: it was not zero before.
+#[test]
+fn a_key_that_is_lost_was_not_zero() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = Model { keys: 12, ..MODEL };
+    model.write(dir.path(), FIRST..FIRST + STEPS);
+    let path = dir.path().join("catalogue");
+    let text = fs::read_to_string(&path).expect("a file");
+    let is_lost = |line: &str| line.split('\t').nth(1) == Some("0") && line.ends_with("\t3");
+    assert_eq!(text.lines().filter(|line| is_lost(line)).count(), 1);
+    let damaged: Vec<String> = text
+        .lines()
+        .map(|line| if is_lost(line) { format!("zz{}\n", &line[2..]) } else { format!("{line}\n") })
+        .collect();
+    fs::write(&path, damaged.concat()).expect("written");
+    let store = Arc::new(SeriesStore::open(dir.path()).expect("a store"));
+    let (resolution, from_secs) = (store.resolutions()[0], FIRST);
+    let selection = RowSelection { resolution, families: None, keys: None, from_secs, until_secs: FIRST + STEPS };
+    let is_said = |rows: Result<_, SeriesError>| rows.is_err_and(|error| error.is_damage());
+    assert!(
+        store.rows(&selection).expect("rows").any(is_said),
+        "rows of a series without a key are left out in silence"
+    );
+    // the key is lost once, and stays so
+    for session in 0..2 {
+        let from = FIRST + STEPS + 100 * session;
+        let counts = model.write(dir.path(), from..from + 100);
+        assert_eq!((counts.keys_lost, counts.octets_cut), (u64::from(session == 0), 0));
+        let store = SeriesStore::open(dir.path()).expect("a store");
+        compare_lost(&store, from + 100);
+    }
+    let store = Arc::new(SeriesStore::open(dir.path()).expect("a store"));
+    assert!(store.rows(&selection).expect("rows").any(is_said));
+}
+
+/// Compares the keys of a store that has lost some, steps until a time, with what was written.
+fn compare_lost(store: &SeriesStore, until: i64) {
+    let (id, family) = store.family("exporter").expect("the family");
+    let catalogue = store.catalogue().expect("a catalogue");
+    for &resolution in store.resolutions() {
+        let length = i64::from(resolution.step_secs);
+        let until = until - until.rem_euclid(length);
+        let fetched = store.fetch(id, None, resolution, FIRST, until).expect("fetched");
+        assert_eq!(fetched.damaged.iter().map(|damage| damage.times_secs.len()).sum::<usize>(), 1, "{fetched:?}");
+        for key in 0..12 {
+            let number = catalogue.id(id, &key.to_string()).expect("every key came again");
+            let series = fetched.series.iter().find(|series| series.id == number).expect("values");
+            let mut known = 0;
+            for (step, point) in fetched.points(family, series, 0).enumerate() {
+                let time = fetched.time_secs(step);
+                let Some(point) = point else {
+                    assert!(time < FIRST + STEPS, "{key} at {time}, {length} s");
+                    continue;
+                };
+                let wanted = (time..time + length).filter_map(|time| value(time, key)).sum::<u64>();
+                assert_eq!(point.sum, wanted, "{key} at {time}, {length} s");
+                known += 1;
+            }
+            // the others keep their numbers, and what they had in steps before
+            assert!(key != 0 || known + 1 == fetched.known.len(), "{key} of {length} s: {known}");
+        }
     }
 }

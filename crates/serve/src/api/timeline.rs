@@ -190,7 +190,8 @@ mod tests {
         let series = vec![Series { label: "all".to_owned(), rates: vec![8.0, 0.0, 0.0] }];
         let from_ms = now_ms() - 95_000;
         let (title, zone) = (String::new(), TimeZone::UTC);
-        let chart = RateChart { title, measure: Measure::Bits, zone, from_ms, step_ms: 60_000, series };
+        let chart =
+            RateChart { title, measure: Measure::Bits, zone, from_ms, step_ms: 60_000, series, gaps: Vec::new() };
         let sampling = SamplingBody {
             is_scaled: false,
             by: ScalingSource::None,

@@ -1,5 +1,7 @@
 //! `weir series`: statistics over time.
 
+#[cfg(feature = "cassandra")]
+mod cluster;
 mod export;
 mod forward;
 mod plot;
@@ -26,6 +28,9 @@ use crate::time_args::TimeArgs;
 
 /// Folder of the statistics of an archive.
 pub(crate) const FOLDER: &str = "statistics";
+
+/// What the address of a cluster begins with.
+const CLUSTER: &str = "cassandra://";
 
 /// The key of what is not among the largest keys.
 const OTHER: &str = "other";
@@ -55,7 +60,8 @@ enum Work {
 /// Where the statistics are.
 #[derive(Debug, clap::Args)]
 struct StoreArgs {
-    /// Folder of the archive, which has the statistics in its folder statistics
+    /// Folder of the archive, which has the statistics in its folder statistics; to list and fetch also the keyspace of a cluster
+    /// that has statistics: cassandra://HOST/KEYSPACE
     #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
     archive: Option<PathBuf>,
     /// Folder of the statistics, when they are not those of the archive
@@ -67,6 +73,11 @@ impl StoreArgs {
     fn folder(&self) -> anyhow::Result<PathBuf> {
         match (&self.statistics, &self.archive) {
             (Some(folder), _) => Ok(folder.clone()),
+            (None, Some(archive)) if archive.to_str().is_some_and(|text| text.starts_with(CLUSTER)) => {
+                bail!(
+                    "this needs a folder, and not a cluster\nhint: weir series ls and weir series fetch read from a cluster"
+                )
+            }
             (None, Some(archive)) => Ok(archive.join(FOLDER)),
             (None, None) => bail!("no folder of statistics is named\nhint: -R ARCHIVE or --statistics DIR"),
         }
@@ -144,7 +155,7 @@ fn steps_text(store: &SeriesStore) -> String {
 /// List what statistics there are, or the keys of one kind
 #[derive(Debug, clap::Args)]
 #[command(
-    after_long_help = "Examples:\n  weir series ls -R flows\n  weir series ls -R flows --by src_addr --match 192.0.2."
+    after_long_help = "Examples:\n  weir series ls -R flows\n  weir series ls -R flows --by src_addr --match 192.0.2.\n  weir series ls -R cassandra://10.0.0.1/weir"
 )]
 struct LsArgs {
     #[command(flatten)]
@@ -182,6 +193,9 @@ struct FetchArgs {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if ran_on_cluster(&args.work)? {
+        return Ok(ExitCode::SUCCESS);
+    }
     match &args.work {
         Work::Ls(args) => ls(args)?,
         Work::Fetch(args) => fetch(args)?,
@@ -190,6 +204,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Work::Forward(args) => return forward::run(args),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Does the work when it is about the statistics of a cluster, and returns whether it was.
+#[cfg(feature = "cassandra")]
+fn ran_on_cluster(work: &Work) -> anyhow::Result<bool> {
+    cluster::run(work)
+}
+
+#[cfg(not(feature = "cassandra"))]
+#[expect(clippy::unnecessary_wraps, reason = "there is no cluster without the feature")]
+fn ran_on_cluster(_work: &Work) -> anyhow::Result<bool> {
+    Ok(false)
 }
 
 /// Checks that there are such series.
@@ -211,7 +237,7 @@ fn check_keys(catalogue: &Catalogue, id: FamilyId, by: &str, keys: &[String]) ->
 
 fn ls(args: &LsArgs) -> anyhow::Result<()> {
     let store = args.store.open()?;
-    let catalogue = store.catalogue()?;
+    let catalogue = catalogue(&store)?;
     if let Some(by) = &args.by {
         let family = family(&store, by)?;
         let is_wanted = |key: &&str| args.matched.as_ref().is_none_or(|text| key.contains(text.as_str()));
@@ -258,13 +284,14 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
     let store = args.store.open()?;
     let id = family(&store, &args.by)?;
     let (resolution, from_secs, until_secs) = args.steps.selected(&store)?;
-    check_keys(&store.catalogue()?, id, &args.by, &args.keys)?;
+    let catalogue = Arc::new(catalogue(&store)?);
+    check_keys(&catalogue, id, &args.by, &args.keys)?;
     let keys = (!args.keys.is_empty()).then(|| args.keys.clone());
     let selection = RowSelection { resolution, families: Some(vec![args.by.clone()]), keys, from_secs, until_secs };
     let store = Arc::new(store);
     let is_finest = resolution == store.resolutions()[0];
     let spec = &store.families()[usize::from(id.0)];
-    let rows = store.rows(&selection)?;
+    let rows = store.rows_with(&selection, catalogue)?;
     let columns = columns_of(&rows.schema(), spec, is_finest);
     let empty = RecordBatch::new_empty(rows.schema()).project(&columns)?;
     // steps that are damaged hide no other ones
@@ -280,6 +307,21 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
         return print(iter::once(Ok(empty)), args.format, args.steps.zone());
     }
     print(batches, args.format, args.steps.zone())
+}
+
+/// Reads which series there are, and says when the file is damaged.
+fn catalogue(store: &SeriesStore) -> anyhow::Result<Catalogue> {
+    let catalogue = store.catalogue()?;
+    let (repaired, damaged) = (catalogue.repaired_lines(), catalogue.damaged_lines());
+    if repaired > 0 {
+        eprintln!("warning: the catalogue of keys is damaged: {repaired} wrong bits are corrected");
+    }
+    if damaged > 0 {
+        eprintln!(
+            "warning: the catalogue of keys is damaged: {damaged} lines cannot be read, and their series have no key"
+        );
+    }
+    Ok(catalogue)
 }
 
 /// Says which steps are gaps because they cannot be read.

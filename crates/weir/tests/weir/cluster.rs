@@ -1,10 +1,12 @@
 //! Questions to flows that a cluster keeps: the answers are those of the archive that they came from.
 
+use std::collections::BTreeMap;
 use std::process::Output;
 
 use weir_testkit::cassandra::Cassandra;
 
 use crate::process::run;
+use crate::series::kept;
 
 fn text(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -58,4 +60,49 @@ fn a_cluster_answers_as_the_archive_does() {
     assert_eq!(missing.status.code(), Some(1));
     let wrong = run(&["sql", "-R", "cassandra://", "SELECT 1"]);
     assert!(String::from_utf8_lossy(&wrong.stderr).starts_with("error: "), "{wrong:?}");
+}
+
+/// The rows of CSV without quotes, by the names of their columns.
+fn rows(csv: &str) -> Vec<BTreeMap<&str, &str>> {
+    let mut lines = csv.lines();
+    let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    lines.map(|line| names.iter().copied().zip(line.split(',')).collect()).collect()
+}
+
+#[test]
+fn statistics_of_a_cluster_are_those_that_were_sent() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let archive = folder.path().join("flows").to_str().expect("UTF-8").to_owned();
+    let url = format!("cassandra://{}/statistics", cluster.hosts());
+    let none = run(&["series", "ls", "-R", &url]);
+    assert_eq!(none.status.code(), Some(1), "there is no keyspace yet");
+    text(&run(&["series", "forward", "-R", &archive, "--to", &url, "--step", "1s", "--until-end"]));
+    let listed = text(&run(&["series", "ls", "-R", &url, "-o", "csv"]));
+    let found: Vec<&str> = rows(&listed).iter().map(|row| row["by"]).collect();
+    assert_eq!(found, ["protocol", "src_addr", "total"], "{listed}");
+    let keys = text(&run(&["series", "ls", "-R", &url, "--by", "src_addr", "--match", "0.2.2", "-o", "csv"]));
+    assert_eq!(keys, "key\n192.0.2.2\n");
+    let fetch = ["series", "fetch", "--by", "protocol", "--key", "TCP", "--step", "1s", "--utc", "-o", "csv", "-R"];
+    let fetched = |place: &str, times: &[&str]| text(&run(&[&fetch[..], &[place], times].concat()));
+    let (wanted, sent) = (fetched(&archive, &[]), fetched(&url, &[]));
+    let (mut wanted, sent) = (rows(&wanted), rows(&sent));
+    // the newest step is sent when the next one is there
+    wanted.pop();
+    assert_eq!(sent.len(), wanted.len());
+    for (sent, wanted) in sent.iter().zip(&wanted) {
+        for (name, value) in wanted {
+            assert_eq!(sent.get(name), Some(value), "{name} of {wanted:?}");
+        }
+    }
+    let one = fetched(&url, &["--from", "2024-01-01 10:00:01", "--until", "2024-01-01 10:00:02"]);
+    assert_eq!(rows(&one).iter().map(|row| row["bytes"]).collect::<Vec<_>>(), ["400"], "{one}");
+    let drawn = run(&["series", "plot", "-R", &url]);
+    assert!(String::from_utf8_lossy(&drawn.stderr).contains("hint: weir series ls and weir series fetch"), "{drawn:?}");
+    let unknown = run(&["series", "fetch", "-R", &url, "--by", "nothing"]);
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("it has series by protocol, src_addr, total"),
+        "{unknown:?}"
+    );
 }

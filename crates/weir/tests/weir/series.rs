@@ -20,7 +20,7 @@ crc32c 6f1a2da0
 ";
 
 /// Four flows of two hosts in the steps of seconds 0, 0, 1 and 130, kept by a chain in an archive and in statistics.
-fn kept(folder: &Path) {
+pub(crate) fn kept(folder: &Path) {
     let flows = "start,end,src_addr,dst_addr,protocol,packets,bytes\n\
                  1704103200.000,1704103200.500,192.0.2.1,10.0.0.9,17,1,100\n\
                  1704103200.000,1704103200.900,192.0.2.2,10.0.0.9,6,2,200\n\
@@ -165,6 +165,37 @@ fn plots_and_exports_have_the_same_numbers() {
     let line = rates.lines().find(|line| line.starts_with("1704103202:")).expect("a step");
     let numbers: Vec<f64> = line.split(' ').skip(1).map(|number| number.parse().expect("a number")).collect();
     assert_eq!(numbers, [1.0, 4.0, 400.0]);
+}
+
+/// A silence of seconds is drawn as nothing and exported as zeros; two hours without a step are neither.
+#[test]
+fn a_gap_is_neither_drawn_nor_exported_as_silence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let plot = ["series", "plot", "-R", "flows", "--step", "1s", "--utc"];
+    let silence = done(folder.path(), &plot);
+    assert!(!silence.contains('░') && !silence.contains("nothing is known"), "{silence}");
+    // 10:00:00, 12:00:00 and 12:02:00, which ends the minutes before it
+    let flows = "start,end,src_addr,dst_addr,protocol,packets,bytes\n\
+                 1704103200.000,1704103200.500,192.0.2.1,10.0.0.9,17,1,100\n\
+                 1704110400.000,1704110400.500,192.0.2.1,10.0.0.9,17,1,200\n\
+                 1704110520.000,1704110520.500,192.0.2.1,10.0.0.9,17,1,400\n";
+    fs::write(folder.path().join("flows.csv"), flows).expect("written");
+    fs::remove_dir_all(folder.path().join("flows")).expect("removed");
+    done(folder.path(), &["chain", "run", "chain.toml"]);
+    let plot = done(folder.path(), &["series", "plot", "-R", "flows", "--step", "1m", "--utc"]);
+    assert!(plot.contains('░') && plot.contains("░ nothing is known of "), "{plot}");
+    done(folder.path(), &["series", "plot", "-R", "flows", "--step", "1m", "gap.svg"]);
+    let picture = fs::read_to_string(folder.path().join("gap.svg")).expect("a picture");
+    assert!(picture.contains("nothing is known"), "{picture}");
+    let export = ["series", "export", "-R", "flows", "--by", "total", "--step", "1m"];
+    let metrics = done(folder.path(), &export);
+    let samples = metrics.lines().filter(|line| line.starts_with("weir_bytes_total{"));
+    let times: Vec<&str> = samples.filter_map(|line| line.rsplit(' ').next()).collect();
+    assert_eq!(times, ["1704103260", "1704110460", "1704110520"], "{metrics}");
+    let commands = done(folder.path(), &[&export[..], &["--to", "rrdtool"]].concat());
+    let unknown = commands.lines().filter(|line| line.starts_with("update ") && line.contains(":U")).count();
+    assert_eq!(unknown, 119, "{commands}");
 }
 
 /// Files of rrdtool that are there go on where they ended, and keep what they have.

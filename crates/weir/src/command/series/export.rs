@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use weir_series::{Catalogue, Family, FamilyId, Fetched, FetchedSeries, MetricKind, Resolution, SeriesId, SeriesStore};
 
 use super::rrdtool::last_updates;
-use super::{StepArgs, StoreArgs, check_keys, family, warn_of_damage};
+use super::{StepArgs, StoreArgs, catalogue, check_keys, family, warn_of_damage};
 
 /// Print series for other programs
 ///
@@ -63,7 +63,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     }
     let store: SeriesStore = args.store.open()?;
     let id = family(&store, &args.by)?;
-    let catalogue = store.catalogue()?;
+    let catalogue = catalogue(&store)?;
     let (resolution, from, mut until) = args.steps.selected(&store)?;
     if args.update && resolution == store.resolutions()[0] {
         // another part of the newest step may come, and rrdtool takes each step once

@@ -1,13 +1,14 @@
 //! `weir series plot`.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use anyhow::bail;
 use clap::ValueEnum;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 use weir_series::{Fetched, FetchedSeries, Resolution, SeriesId, SeriesStore};
 
-use super::{OTHER, StepArgs, StoreArgs, check_keys, family, warn_of_damage};
+use super::{OTHER, StepArgs, StoreArgs, catalogue, check_keys, family, warn_of_damage};
 use crate::foreground_query::terminal;
 
 /// Columns of a terminal whose width is not known.
@@ -97,7 +98,7 @@ fn chart(
     let spec = &store.families()[usize::from(id.0)];
     let (measure, name, factor) = args.of.of();
     let Some(metric) = spec.metric(name) else { bail!("series by {} have no {name}", args.by) };
-    let catalogue = store.catalogue()?;
+    let catalogue = catalogue(store)?;
     let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
     check_keys(&catalogue, id, &args.by, &args.keys)?;
     let fetched = store.fetch(id, (!ids.is_empty()).then_some(&ids[..]), resolution, from, until)?;
@@ -124,7 +125,21 @@ fn chart(
         from_ms: fetched.first_secs * 1_000,
         step_ms: i64::from(fetched.step_secs) * 1_000 * width as i64,
         series: series.collect(),
+        gaps: gaps(&fetched.known, width),
     })
+}
+
+/// The cells of `width` steps of which nothing is known.
+fn gaps(known: &[u32], width: usize) -> Vec<Range<usize>> {
+    let mut gaps: Vec<Range<usize>> = Vec::new();
+    let cells = known.chunks(width).enumerate();
+    for (cell, _) in cells.filter(|(_, known)| known.iter().all(|known| *known == 0)) {
+        match gaps.last_mut() {
+            Some(last) if last.end == cell => last.end += 1,
+            _ => gaps.push(cell..cell + 1),
+        }
+    }
+    gaps
 }
 
 /// The largest series, and the sum of the rest together with what the statistics have as the sum of other keys.

@@ -58,6 +58,7 @@ impl Timeline {
             from_ms: self.from_ms,
             step_ms: self.step_ms,
             series: series.collect(),
+            gaps: Vec::new(),
         }
     }
 

@@ -1,0 +1,80 @@
+use super::*;
+
+#[test]
+fn numbers_last_whatever_the_key_and_whatever_is_left_out() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = Folder(dir.path().to_owned());
+    let family = FamilyId(1);
+    let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+    let ids = ["a", "tab\tline\nback\\slash\\n", "ä"].map(|key| writer.number(family, key));
+    assert_eq!(ids, [0, 1, 2].map(SeriesId));
+    writer.flush().expect("written");
+    // a line that a dying process has not finished
+    fs::OpenOptions::new()
+        .append(true)
+        .open(dir.path().join(FILE))
+        .and_then(|mut file| file.write_all(b"0123"))
+        .expect("written");
+    let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+    assert_eq!(writer.catalogue().key(family, SeriesId(1)), Some("tab\tline\nback\\slash\\n"));
+    assert_eq!(writer.number(family, "ä"), SeriesId(2));
+    writer.retain(|_, id| id == SeriesId(0)).expect("written");
+    let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+    assert_eq!(writer.catalogue().len(), 2);
+    assert_eq!(writer.number(family, "new"), SeriesId(3));
+    writer.flush().expect("written");
+    let read = Catalogue::read(&folder).expect("a catalogue");
+    let found: Vec<_> = read.series(family).collect();
+    assert_eq!(found, [(SeriesId(0), "a"), (SeriesId(2), "ä"), (SeriesId(3), "new")]);
+}
+
+/// A catalogue in which each kind of octet is near to an end of a line, to a zero, to a tab or to another digit.
+const KEYS: [&str; 7] =
+    ["total", "192.0.2.1 2001:db8::1", "J*\u{b}@", "ends with J", "tab\tline\nback\\slash", "ä", ""];
+
+#[test]
+fn whatever_bit_is_another_one_no_key_is_lost() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = Folder(dir.path().to_owned());
+    let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+    let numbered: Vec<_> = (0..2).map(FamilyId).flat_map(|family| KEYS.map(|key| (family, key))).collect();
+    let numbered: Vec<_> =
+        numbered.into_iter().map(|(family, key)| (family, writer.number(family, key), key)).collect();
+    writer.flush().expect("written");
+    let path = dir.path().join(FILE);
+    let whole = fs::read(&path).expect("a file");
+    for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut octets = whole.clone();
+        octets[at] ^= 1 << bit;
+        fs::write(&path, octets).expect("written");
+        let read = Catalogue::read(&folder).expect("a catalogue");
+        assert_eq!((read.len(), read.damaged_lines()), (numbered.len(), 0), "bit {bit} of octet {at}");
+        for (family, id, key) in &numbered {
+            assert_eq!(read.key(*family, *id), Some(*key), "bit {bit} of octet {at}");
+        }
+        let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+        writer.mend().expect("written");
+        assert_eq!(fs::read(&path).expect("a file"), whole, "bit {bit} of octet {at}");
+    }
+}
+
+#[test]
+fn more_damage_costs_its_own_line() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = Folder(dir.path().to_owned());
+    let family = FamilyId(0);
+    let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+    for key in KEYS {
+        writer.number(family, key);
+    }
+    writer.flush().expect("written");
+    let path = dir.path().join(FILE);
+    let mut octets = fs::read(&path).expect("a file");
+    let second = octets.iter().position(|octet| *octet == b'\n').expect("a line") + 1;
+    octets[second..second + 3].fill(b'z');
+    fs::write(&path, octets).expect("written");
+    let read = Catalogue::read(&folder).expect("a catalogue");
+    assert_eq!((read.len(), read.damaged_lines(), read.repaired_lines()), (KEYS.len() - 1, 1, 0));
+    assert_eq!(read.key(family, SeriesId(1)), None);
+    assert_eq!(read.key(family, SeriesId(2)), Some(KEYS[2]));
+}
