@@ -44,4 +44,4 @@ pub use shared::Message;
 pub use waiting::WaitingCounts;
 pub use watch::plan;
 pub use weir_notify::{Action, NotifyCounts};
-pub use weir_reports::{JournalError, Retention, Severity, acknowledge, journal, reports};
+pub use weir_reports::{JournalError, Retention, Severity, acknowledge, journal, reports, watches};
