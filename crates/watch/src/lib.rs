@@ -25,6 +25,7 @@ mod flow_source;
 mod flows;
 mod following;
 mod open_windows;
+mod past;
 mod paused;
 mod shared;
 mod template;

@@ -255,8 +255,10 @@ impl TimeValue {
 /// When a watch would have reported.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BacktestAnswer {
-    /// Windows that were asked.
+    /// Windows that closed.
     windows: u64,
+    /// Those that were not asked, because the archive has less of the past than `history_min`.
+    windows_without_past: u64,
     /// Those whose answer failed.
     windows_failed: u64,
     /// Why the first of them did.
@@ -328,6 +330,7 @@ pub(crate) async fn backtest(
         let reports = outcome.firings.iter().flat_map(|firing| &firing.reports);
         json(&BacktestAnswer {
             windows: outcome.windows,
+            windows_without_past: outcome.windows_without_past,
             windows_failed: outcome.windows_failed,
             failure: outcome.failure.clone(),
             rows: outcome.rows,
