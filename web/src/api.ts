@@ -239,6 +239,7 @@ export interface Watch {
   name: string;
   title: string;
   severity: Severity | "";
+  /** By a pause, or because the file says so. */
   paused: boolean;
   error: ProblemBody | null;
   /** The file. */

@@ -166,12 +166,17 @@ class FixtureServer {
   }
 
   #watch(what: string, body: string): unknown {
-    const [, method = "", name = "", isBacktest] = /^(\w+) watches\/([\w-]+)(\/backtest)?$/.exec(what) ?? [];
+    const [, method = "", name = "", work = ""] = /^(\w+) watches\/([\w-]+)(?:\/(backtest|pause|resume))?$/.exec(what) ?? [];
     const found = this.#watches.find((each) => each.name === name);
-    if (method === "POST" && isBacktest) {
+    if (method === "POST" && work === "backtest") {
       const asked = JSON.parse(body) as { from: number; until: number; text?: string };
       // A lower threshold finds more.
       return backtestAt(this.#answers.nowMs, Math.round((asked.until - asked.from) / 86_400_000), asked.text?.includes("fanout_min = 50") ? 4 : 3);
+    }
+    if (method === "POST" && found) {
+      const watch = { ...found, paused: work === "pause" };
+      this.#watches = this.#watches.map((each) => (each === found ? watch : each));
+      return watch;
     }
     if (method === "PUT") {
       const watch: Watch = found ?? { name, title: "", severity: "notice", paused: false, error: null, counts: null, text: "" };

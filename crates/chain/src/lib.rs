@@ -53,7 +53,7 @@ pub use config::Setting;
 pub use counters::{Counter, Counters};
 pub use error::{ComponentError, ConfigError};
 pub use notices::{FileEnd, Notices};
-pub use option_error::OptionError;
+pub use option_error::{OptionError, closest};
 pub use options::{
     ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, Rate, TimeSpan, UnitError, ValueType,
 };

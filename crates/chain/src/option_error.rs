@@ -30,7 +30,7 @@ pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = &'a str> + 
 }
 
 /// The remedy for an unknown word: the known one that is most like it, or all of them.
-pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let likeness = |other: &'a str| (strsim::jaro_winkler(word, other), other);
     match known.clone().map(likeness).max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((likeness, other)) if likeness > 0.75 => format!("did you mean '{other}'?"),

@@ -31,11 +31,13 @@ pub fn write_pcap(path: &Path, flows: &mut Flows, streams: &[Stream], target: So
         return Err(SendError::NoStream);
     }
     let (mut sent, pace, mut turn) = (Sent::default(), Pace::new(None), 0);
+    // datagrams have the time of the end of their batch: one of many flows of a slow model would be minutes long
+    let rows_max = (flows.model().flows_per_second as usize).clamp(1, Flows::BATCH_ROWS);
     let file = File::create(path).map_err(failed)?;
     let mut writer = PcapWriter::new(BufWriter::new(file)).map_err(failed)?;
     let mut outcome = Ok(());
     while outcome.is_ok()
-        && let Some(batch) = flows.next()
+        && let Some(batch) = flows.next_batch(rows_max)
     {
         let (exporter, source) = &mut exporters[turn];
         let clock_ms = flows.clock_ms();
@@ -167,4 +169,42 @@ fn checksum(parts: &[&[u8]]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_export::{ExporterConfig, Version};
+
+    use super::*;
+    use crate::TrafficModel;
+
+    /// The times of the packets of a capture, in seconds since the epoch: 24 octets before the first, and before each 16
+    /// with its time and length (draft-ietf-opsawg-pcap, sections 4 and 5).
+    fn packet_secs(path: &Path) -> Vec<i64> {
+        let octets = std::fs::read(path).expect("a file");
+        let number = |at: usize| u32::from_le_bytes(octets[at..at + 4].try_into().expect("four octets"));
+        let (mut at, mut secs) = (24, Vec::new());
+        while at < octets.len() {
+            secs.push(i64::from(number(at)));
+            at += 16 + number(at + 8) as usize;
+        }
+        secs
+    }
+
+    /// Two minutes of five flows in a second: whoever takes windows of a minute of them finds that many.
+    #[test]
+    fn datagrams_of_a_slow_model_come_at_the_time_of_their_flows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("slow.pcap");
+        let model = TrafficModel { flows_per_second: 5, ..TrafficModel::new(1) };
+        let streams = [Stream { source: None, config: ExporterConfig::new(Version::V5) }];
+        let target = "192.0.2.1:2055".parse().expect("an address");
+        write_pcap(&path, &mut model.flows(600).expect("a model"), &streams, target).expect("a capture");
+        let secs = packet_secs(&path);
+        // packets of NetFlow v5 have at most 30 flows, those of six seconds
+        assert!(secs.len() >= 20, "{secs:?}");
+        let begin_secs = model.start_ms / 1_000;
+        assert!(secs[0] <= begin_secs + 7, "{secs:?}");
+        assert!(secs.windows(2).all(|pair| (0..=7).contains(&(pair[1] - pair[0]))), "{secs:?}");
+    }
 }

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -23,6 +24,10 @@ pub const REPORTS: &str = "reports.ndjson";
 const READ_BACK_MAX: u64 = 64 << 20;
 /// File of acknowledgements.
 pub const ACKNOWLEDGED: &str = "acknowledged.ndjson";
+/// File whose lock the process has that runs the watches.
+pub(crate) const LOCK: &str = "lock";
+/// How long a lock may be taken by whoever only looks whether it is.
+const LOOK_MAX: Duration = Duration::from_millis(100);
 
 /// How far a watch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +60,19 @@ impl Journal {
     /// Opens the journal in a folder, which is made; only one process may have it.
     pub fn open(folder: &Path, retention: Retention) -> Result<Self, JournalError> {
         std::fs::create_dir_all(folder).map_err(JournalError::at(folder))?;
-        let lock_path = folder.join("lock");
+        let lock_path = folder.join(LOCK);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(JournalError::at(&lock_path))?;
-        lock.try_lock().map_err(|_| {
-            let taken = io::Error::new(io::ErrorKind::WouldBlock, "another process runs the watches of this archive");
-            JournalError::at(&lock_path)(taken)
-        })?;
+        lock.try_lock()
+            .or_else(|_| {
+                std::thread::sleep(LOOK_MAX);
+                lock.try_lock()
+            })
+            .map_err(|_| {
+                let taken =
+                    io::Error::new(io::ErrorKind::WouldBlock, "another process runs the watches of this archive");
+                JournalError::at(&lock_path)(taken)
+            })?;
         let path = folder.join(REPORTS);
         let reports = LogWriter::open(&path, retention).map_err(JournalError::at(&path))?;
         Ok(Self { folder: folder.to_owned(), reports, _lock: lock })
@@ -74,24 +85,7 @@ impl Journal {
 
     /// How far a watch is; `None` when it is new, or its state cannot be understood.
     pub fn state(&self, watch: &str) -> Result<Option<WatchState>, JournalError> {
-        let path = self.state_path(watch);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(JournalError::at(&path)(error)),
-        };
-        let parsed = || {
-            let value: Value = serde_json::from_str(&text).ok()?;
-            Some(WatchState {
-                window_end_ms: value.get("window_end_ms")?.as_i64()?,
-                windows: (value.get("size_ms")?.as_i64()?, value.get("slide_ms")?.as_i64()?),
-            })
-        };
-        Ok(parsed())
-    }
-
-    fn state_path(&self, watch: &str) -> PathBuf {
-        self.folder.join(format!("{watch}.state"))
+        state(&self.folder, watch)
     }
 
     /// Appends reports, with the time as `reported`, and syncs them: all of them or, on an error, none.
@@ -121,7 +115,7 @@ impl Journal {
 
     /// Replaces how far a watch is; its reports are appended before.
     pub fn keep_state(&self, watch: &str, state: &WatchState) -> Result<(), JournalError> {
-        let path = self.state_path(watch);
+        let path = state_path(&self.folder, watch);
         let (size_ms, slide_ms) = state.windows;
         let text = json!({ "window_end_ms": state.window_end_ms, "size_ms": size_ms, "slide_ms": slide_ms });
         replace(&path, text.to_string().as_bytes()).map_err(JournalError::at(&path))
@@ -210,7 +204,29 @@ pub fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
 
 /// Whether a watch has run on the archive of a journal.
 pub fn has_run(folder: &Path, watch: &str) -> bool {
-    folder.join(format!("{watch}.state")).exists()
+    state_path(folder, watch).exists()
+}
+
+/// How far a watch is, without the lock of the journal; `None` when it has not run, or its state cannot be understood.
+pub fn state(folder: &Path, watch: &str) -> Result<Option<WatchState>, JournalError> {
+    let path = state_path(folder, watch);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(JournalError::at(&path)(error)),
+    };
+    let parsed = || {
+        let value: Value = serde_json::from_str(&text).ok()?;
+        Some(WatchState {
+            window_end_ms: value.get("window_end_ms")?.as_i64()?,
+            windows: (value.get("size_ms")?.as_i64()?, value.get("slide_ms")?.as_i64()?),
+        })
+    };
+    Ok(parsed())
+}
+
+fn state_path(folder: &Path, watch: &str) -> PathBuf {
+    folder.join(format!("{watch}.state"))
 }
 
 #[cfg(test)]

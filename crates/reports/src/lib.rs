@@ -13,6 +13,7 @@ pub mod lines;
 pub mod log;
 pub mod reports;
 pub mod table;
+pub mod watches;
 
 mod acknowledgements;
 mod error;

@@ -3,6 +3,7 @@
 //! Only the end of the file is read: what people look at is new. All of it is the [table](crate::table). No lock is taken, so the process that
 //! runs the watches is not disturbed; a line that is being written is left out.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
@@ -57,6 +58,24 @@ pub fn read(
     found.reverse();
     found.truncate(reports_max);
     Ok(found)
+}
+
+/// When each watch reported last, in milliseconds since the epoch. All reports are read: where their file is at its limit,
+/// that takes some seconds.
+pub fn last_reported(folder: &Path) -> Result<HashMap<String, i64>, JournalError> {
+    let path = folder.join(REPORTS);
+    let read = || -> io::Result<HashMap<String, i64>> {
+        let mut last = HashMap::new();
+        let Some(mut log) = LogReader::open(&path)? else { return Ok(last) };
+        while let Some(report) = log.next_report()? {
+            if let Some(reported_ms) = report.reported_ms() {
+                let of_watch = last.entry(report.text("watch").to_owned()).or_insert(reported_ms);
+                *of_watch = reported_ms.max(*of_watch);
+            }
+        }
+        Ok(last)
+    };
+    read().map_err(JournalError::at(&path))
 }
 
 fn kept(members: Map<String, Value>, acknowledgements: &Acknowledgements) -> Option<KeptReport> {

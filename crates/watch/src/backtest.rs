@@ -35,7 +35,7 @@ pub struct Firing {
 pub struct Outcome {
     /// Windows with reports, in their order.
     pub firings: Vec<Firing>,
-    /// Windows that were asked.
+    /// Windows that closed.
     pub windows: u64,
     /// Flows that were read.
     pub rows: u64,
@@ -43,6 +43,10 @@ pub struct Outcome {
     pub suppressed: u64,
     /// Flows that were left out because windows had more than `rows_max`, or more sessions were open than `sessions_max`.
     pub rows_shed: u64,
+    /// Windows that were not asked, because the archive has less of the past than `history_min`.
+    pub windows_without_past: u64,
+    /// Why the first of them was not.
+    pub lack: Option<String>,
     /// Windows whose answer failed.
     pub windows_failed: u64,
     /// Why the first of them did.
@@ -137,7 +141,7 @@ impl Backtest {
         outcome.rows_shed = counts.rows_shed + counts.rows_without_session + counts.rows_failed;
         outcome.elapsed = began.elapsed();
         match self.failed.take() {
-            Some(error) if outcome.windows_failed == outcome.windows => Err(error),
+            Some(error) if outcome.windows_failed + outcome.windows_without_past == outcome.windows => Err(error),
             _ => Ok(outcome),
         }
     }
@@ -159,6 +163,11 @@ impl Backtest {
             outcome.windows += 1;
             let (first_ms, _) = outcome.range_ms.unwrap_or((end_ms, end_ms));
             outcome.range_ms = Some((first_ms, end_ms));
+            if let Some(lack) = self.watch.lacks_past(&closed_window, Some(&self.snapshot))? {
+                outcome.windows_without_past += 1;
+                outcome.lack.get_or_insert(lack);
+                continue;
+            }
             let (answer, reports) = match self.watch.ask(&closed_window, Some(&self.snapshot)) {
                 Ok(answer) => answer,
                 // as in a watch that runs: one window says nothing about the others

@@ -25,6 +25,8 @@ pub struct WatchCounts {
     pub windows_shed: u64,
     /// Windows that ended while the watch was paused, and are not asked.
     pub windows_skipped: u64,
+    /// Windows that were not asked, because the archive has less of the past than `history_min`.
+    pub windows_without_past: u64,
     /// Windows that were asked again for late flows.
     pub windows_corrected: u64,
     /// Windows whose statement failed.
@@ -50,6 +52,7 @@ impl WatchCounts {
             ("windows_answered", self.windows_answered),
             ("windows_corrected", self.windows_corrected),
             ("windows_skipped", self.windows_skipped),
+            ("windows_without_past", self.windows_without_past),
             ("reports", self.reports),
             ("reports_suppressed", self.reports_suppressed),
             ("reports_acknowledged", self.reports_acknowledged),
@@ -93,6 +96,7 @@ pub(crate) struct WatchCounters {
     pub(crate) windows_answered: AtomicU64,
     pub(crate) windows_shed: AtomicU64,
     pub(crate) windows_skipped: AtomicU64,
+    pub(crate) windows_without_past: AtomicU64,
     pub(crate) windows_corrected: AtomicU64,
     pub(crate) windows_failed: AtomicU64,
     pub(crate) reports: AtomicU64,
@@ -118,6 +122,7 @@ impl WatchCounters {
             windows_answered: of(&self.windows_answered),
             windows_shed: of(&self.windows_shed),
             windows_skipped: of(&self.windows_skipped),
+            windows_without_past: of(&self.windows_without_past),
             windows_corrected: of(&self.windows_corrected),
             windows_failed: of(&self.windows_failed),
             reports: of(&self.reports),

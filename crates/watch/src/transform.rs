@@ -15,6 +15,7 @@ use weir_chain::{
     Transform, choices, options,
 };
 use weir_flow::scaling::Corrections;
+use weir_reports::watches;
 
 use crate::{FlowFeed, Message, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
 
@@ -100,7 +101,7 @@ impl WatchTransform {
         let waits = options.when_full == WhenFull::Wait;
         let (mut runner, feed) = Runner::start_fed(&runner_options, archive, options.rows_waiting_max, waits)?;
         for file in files {
-            if file.options.paused {
+            if file.options.paused || watches::is_paused(&options.journal, &file.name) {
                 runner.pause(file)?;
             } else {
                 runner.add(file)?;

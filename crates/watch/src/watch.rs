@@ -12,6 +12,7 @@ use crate::WatchError;
 use crate::file::{LateFlows, WatchFile};
 use crate::open_windows::OpenWindows;
 use crate::panes::{ClosedWindow, PaneOptions, Panes};
+use crate::past::NeededPast;
 use crate::report::{Report, ReportMaker, WORDS, time_text, too_many};
 use crate::sessions::{SessionOptions, Sessions};
 use crate::template;
@@ -25,6 +26,7 @@ pub(crate) struct Watch {
     pub(crate) file: WatchFile,
     pub(crate) query: StandingQuery,
     maker: ReportMaker,
+    past: NeededPast,
     /// Rows of sessions that were left out, and that no report has said yet: which session they would have been of is not known.
     left_out: u64,
 }
@@ -35,9 +37,14 @@ impl Watch {
         let failed = |source| WatchError::Statement { name, source: Box::new(source) };
         let query = engine.prepare(&file.options.query, &file.setup).map_err(failed)?;
         let maker = ReportMaker::new(&file, archive, query.has_sessions());
-        let watch = Self { file, query, maker, left_out: 0 };
+        let past = NeededPast::of(&file);
+        let watch = Self { file, query, maker, past, left_out: 0 };
         watch.check_keys()?;
         watch.check_names()?;
+        if !watch.query.has_history() && !watch.file.options.reports.history_min.is_zero() {
+            let message = "history_min is for statements with HISTORY or SAME_TIME, and there is neither".to_owned();
+            return Err(watch.mistake(message, None));
+        }
         if watch.query.has_sessions() && watch.late_ms() > 0 {
             let message =
                 "late = \"correct\" is for TUMBLE and HOP: a late flow may join sessions that were reported".to_owned();
@@ -146,6 +153,18 @@ impl Watch {
     /// A report that what was reported of a key of a window does not hold any more.
     pub(crate) fn withdrawn(&self, window: Window, key: String) -> Report {
         self.maker.withdrawn(window, key)
+    }
+
+    /// Why a window is not asked, when the archive has too little of the past for it.
+    pub(crate) fn lacks_past(
+        &mut self,
+        closed: &ClosedWindow,
+        history: Option<&Arc<Snapshot>>,
+    ) -> Result<Option<String>, WatchError> {
+        let Some(archive) = history else { return Ok(None) };
+        let window = self.longest(closed);
+        let past_ms = self.past.lacking(window.start_ms, archive)?;
+        Ok(past_ms.map(|past_ms| self.past.notice(&self.file.name, past_ms)))
     }
 
     /// The answer about a window, and its reports.

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
-use weir_archive::FollowPosition;
+use weir_archive::{FollowPosition, Snapshot};
 use weir_reports::journal::WatchState;
 use weir_reports::{Acknowledgements, JournalError};
 use weir_sql::standing::Window;
@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     uncommitted: Option<WatchState>,
     /// Whether the last statement failed, which is reported once.
     is_failing: bool,
+    /// Whether the archive had too little of the past for the last window.
+    is_lacking_past: bool,
 }
 
 /// Ends the runner when a thread panics: nobody would ask its windows.
@@ -93,6 +95,7 @@ impl Worker {
             last_commit: Instant::now(),
             uncommitted: None,
             is_failing: false,
+            is_lacking_past: false,
         };
         let run = move || {
             let _panics = PanicFlag(Arc::clone(&worker.shared.is_failed));
@@ -253,14 +256,15 @@ impl Worker {
         let permit = self.shared.permit();
         let asked = Instant::now();
         let history = if self.watch.query.has_history() { self.shared.history.snapshot().map(Some) } else { Ok(None) };
-        let answer = match history {
-            Ok(snapshot) => self.watch.ask(window, snapshot.map(Arc::new).as_ref()).map(|(_, reports)| reports),
-            Err(error) => Err(error),
-        };
+        let answer = history.and_then(|snapshot| self.reports_of(window, snapshot.map(Arc::new).as_ref()));
         drop(permit);
         self.counters.answer_ms_max.fetch_max(asked.elapsed().as_millis() as u64, Ordering::Relaxed);
         match answer {
-            Ok(reports) => {
+            Ok(None) => {
+                self.counters.windows_without_past.fetch_add(1, Ordering::Relaxed);
+                self.keep(Vec::new(), Some(state).filter(|_| !is_correction));
+            }
+            Ok(Some(reports)) => {
                 self.counters.windows_answered.fetch_add(1, Ordering::Relaxed);
                 self.is_failing = false;
                 if is_correction {
@@ -282,6 +286,25 @@ impl Worker {
                 }
                 self.keep(Vec::new(), Some(state).filter(|_| !is_correction));
             }
+        }
+    }
+
+    /// What is reported of a window; `None` when the archive has too little of the past for it, which is said once.
+    fn reports_of(
+        &mut self,
+        window: &ClosedWindow,
+        history: Option<&Arc<Snapshot>>,
+    ) -> Result<Option<Vec<Report>>, WatchError> {
+        let lack = self.watch.lacks_past(window, history)?;
+        let was_lacking = std::mem::replace(&mut self.is_lacking_past, lack.is_some());
+        match lack {
+            Some(notice) => {
+                if !was_lacking {
+                    self.shared.notice(notice);
+                }
+                Ok(None)
+            }
+            None => self.watch.ask(window, history).map(|(_, reports)| Some(reports)),
         }
     }
 

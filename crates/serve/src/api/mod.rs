@@ -115,6 +115,8 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(series::fetch))
         .routes(routes!(watches::list))
         .routes(routes!(watches::show, watches::put, watches::delete))
+        .routes(routes!(watches::pause))
+        .routes(routes!(watches::resume))
         .routes(routes!(watches::check))
         .routes(routes!(watches::backtest))
         .routes(routes!(dashboards::list))

@@ -12,7 +12,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_flow::scaling::Corrections;
-use weir_watch::{Backtest, RunnerOptions, WatchFile, plan};
+use weir_watch::{Backtest, RunnerOptions, WatchFile, plan, watches};
 
 use super::extract::Body;
 use super::named_files::NamedFiles;
@@ -33,7 +33,7 @@ pub(crate) struct WatchBody {
     name: String,
     title: String,
     severity: &'static str,
-    /// Whether the file says that it does not run.
+    /// Whether it does not run, because of a pause or because its file says so.
     paused: bool,
     /// What is wrong with the file, if anything.
     error: Option<Problem>,
@@ -117,9 +117,63 @@ pub(crate) async fn delete(
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch delete {name}");
-    let work = move |_: &Turn| files(&folder(&asked)?).remove(&name);
+    let work = move |_: &Turn| {
+        files(&folder(&asked)?).remove(&name)?;
+        // another watch of the name begins without it
+        watches::resume(&asked.journal(), &name)?;
+        Ok(())
+    };
     service.questions.answer(&asker, line, work).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Pauses a watch: windows that end meanwhile are skipped for good. `weir watch pause` does the same.
+#[utoipa::path(
+    post, path = "/watches/{name}/pause", tag = "watches",
+    params(("name" = String, Path, description = "The name of the watch")),
+    responses((status = 200, body = WatchBody), (status = "default", body = Problem))
+)]
+pub(crate) async fn pause(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+) -> Answered<Response> {
+    asker.needs_all_flows()?;
+    asker.needs(Role::Admin)?;
+    let asked = Arc::clone(&service);
+    let line = format!("watch pause {name}");
+    let work = move |_: &Turn| {
+        let folder = folder(&asked)?;
+        // a name that is none leads to no file
+        files(&folder).read(&name)?;
+        watches::pause(&asked.journal(), &name, now_ms())?;
+        json(&body(&asked, &folder, &name)?)
+    };
+    service.questions.answer(&asker, line, work).await
+}
+
+/// Ends the pause of a watch, which goes on with its next whole window. One whose file says `paused = true` stays paused.
+#[utoipa::path(
+    post, path = "/watches/{name}/resume", tag = "watches",
+    params(("name" = String, Path, description = "The name of the watch")),
+    responses((status = 200, body = WatchBody), (status = "default", body = Problem))
+)]
+pub(crate) async fn resume(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+) -> Answered<Response> {
+    asker.needs_all_flows()?;
+    asker.needs(Role::Admin)?;
+    let asked = Arc::clone(&service);
+    let line = format!("watch resume {name}");
+    let work = move |_: &Turn| {
+        let folder = folder(&asked)?;
+        files(&folder).read(&name)?;
+        watches::resume(&asked.journal(), &name)?;
+        json(&body(&asked, &folder, &name)?)
+    };
+    service.questions.answer(&asker, line, work).await
 }
 
 /// The text of a watch file.
@@ -201,8 +255,10 @@ impl TimeValue {
 /// When a watch would have reported.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BacktestAnswer {
-    /// Windows that were asked.
+    /// Windows that closed.
     windows: u64,
+    /// Those that were not asked, because the archive has less of the past than `history_min`.
+    windows_without_past: u64,
     /// Those whose answer failed.
     windows_failed: u64,
     /// Why the first of them did.
@@ -274,6 +330,7 @@ pub(crate) async fn backtest(
         let reports = outcome.firings.iter().flat_map(|firing| &firing.reports);
         json(&BacktestAnswer {
             windows: outcome.windows,
+            windows_without_past: outcome.windows_without_past,
             windows_failed: outcome.windows_failed,
             failure: outcome.failure.clone(),
             rows: outcome.rows,
@@ -322,7 +379,7 @@ fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody>
         name: name.to_owned(),
         title: reports.map(|reports| reports.title.clone()).unwrap_or_default(),
         severity: reports.map_or("", |reports| reports.severity.word()),
-        paused: file.as_ref().is_ok_and(|file| file.options.paused),
+        paused: file.as_ref().is_ok_and(|file| file.options.paused) || watches::is_paused(&service.journal(), name),
         error: file.err().map(Problem::from),
         text,
         counts,

@@ -3,18 +3,20 @@
 //! A sum of sums is a sum, but a count of distinct values is not one of counts. What the engine hands from one thread that
 //! aggregates to the next does combine: the distinct values, or the registers of a sketch. Here a pane gives that state
 //! as a structure ([`StateOf`]), and a window merges the structures of its panes ([`MergeOf`]), both by the engine's own
-//! code. What speaks against it is the size of a state: that of distinct values is not larger than the rows, that of a
-//! sketch is some kilobytes for each group. So sketches by group are not for this.
+//! code. What speaks against it is the size of a state: that of distinct values is not larger than the rows, and so is that of
+//! `approx_distinct` by group, which is the hashes of up to 256 values and only then the 16 KiB of a sketch. That is the state
+//! of accumulators for all groups ([`GroupsAccumulator`]), which this hands on where a function has them. Sketches of
+//! percentiles have none and some kilobytes for each group: those by group are not for this.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StructArray};
-use arrow::compute::{filter, is_not_null};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StructArray};
+use arrow::compute::{and, filter, is_not_null};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
-use datafusion::common::{ExprSchema, Result, ScalarValue};
+use datafusion::common::{ExprSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, ExprSchemable, GroupsAccumulator, Signature, Volatility,
 };
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column as PhysicalColumn, Literal};
@@ -79,6 +81,44 @@ impl Described {
             is_distinct: self.is_distinct,
         })
     }
+
+    /// The fields of a state.
+    fn fields_of_state(&self) -> Fields {
+        if let DataType::Struct(fields) = &self.kind { fields.clone() } else { Fields::empty() }
+    }
+
+    /// What the function is called with for its rows, where these are the arguments of what gives its state.
+    fn of_rows<'a>(&self, arguments: AccumulatorArgs<'a>) -> AccumulatorArgs<'a> {
+        AccumulatorArgs { return_field: Arc::clone(&self.return_field), is_distinct: self.is_distinct, ..arguments }
+    }
+
+    /// Calls `with` with the arguments of the function, of which a state has been made: it looks at their types and literals.
+    fn with_arguments<T>(&self, name: &str, with: impl FnOnce(AccumulatorArgs<'_>) -> T) -> T {
+        let schema = Schema::new(self.fields.clone());
+        let expression = |(position, literal): (usize, &Option<ScalarValue>)| -> Arc<dyn PhysicalExpr> {
+            match literal {
+                Some(value) => Arc::new(Literal::new(value.clone())),
+                None => Arc::new(PhysicalColumn::new(schema.field(position).name(), position)),
+            }
+        };
+        let expressions: Vec<_> = self.literals.iter().enumerate().map(expression).collect();
+        with(AccumulatorArgs {
+            return_field: Arc::clone(&self.return_field),
+            schema: &schema,
+            ignore_nulls: false,
+            order_bys: &[],
+            is_reversed: false,
+            name,
+            is_distinct: self.is_distinct,
+            exprs: &expressions,
+            expr_fields: &self.fields,
+        })
+    }
+
+    /// Whether its accumulator for all groups is taken: those of distinct values keep theirs one by one.
+    fn is_by_groups(&self, arguments: AccumulatorArgs<'_>) -> bool {
+        !self.is_distinct && self.function.groups_accumulator_supported(arguments)
+    }
 }
 
 /// The state of a function after its rows.
@@ -102,13 +142,17 @@ impl AggregateUDFImpl for StateOf {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let inner = self.of.function.accumulator(AccumulatorArgs {
-            return_field: Arc::clone(&self.of.return_field),
-            is_distinct: self.of.is_distinct,
-            ..arguments
-        })?;
-        let fields = if let DataType::Struct(fields) = &self.of.kind { fields.clone() } else { Fields::empty() };
-        Ok(Box::new(StateAccumulator { inner, fields }))
+        let inner = self.of.function.accumulator(self.of.of_rows(arguments))?;
+        Ok(Box::new(StateAccumulator { inner, fields: self.of.fields_of_state() }))
+    }
+
+    fn groups_accumulator_supported(&self, arguments: AccumulatorArgs) -> bool {
+        self.of.is_by_groups(self.of.of_rows(arguments))
+    }
+
+    fn create_groups_accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let inner = self.of.function.create_groups_accumulator(self.of.of_rows(arguments))?;
+        Ok(Box::new(StateOfGroups { inner, fields: self.of.fields_of_state() }))
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -146,6 +190,45 @@ impl Accumulator for StateAccumulator {
     }
 }
 
+/// The states of a function for all groups at once.
+struct StateOfGroups {
+    inner: Box<dyn GroupsAccumulator>,
+    fields: Fields,
+}
+
+impl GroupsAccumulator for StateOfGroups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.inner.update_batch(values, group_indices, opt_filter, total_num_groups)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let states = self.inner.state(emit_to)?;
+        Ok(Arc::new(StructArray::try_new(self.fields.clone(), states, None)?))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.inner.state(emit_to)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.inner.merge_batch(states, group_indices, total_num_groups)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        self.inner.convert_to_state(values, opt_filter)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.inner.size()
+    }
+}
+
 /// What a function is for the rows of several states.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct MergeOf {
@@ -171,27 +254,19 @@ impl AggregateUDFImpl for MergeOf {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        // the arguments of the function, of which a state has been made: it looks at their types and literals
-        let schema = Schema::new(self.of.fields.clone());
-        let expression = |(position, literal): (usize, &Option<ScalarValue>)| -> Arc<dyn PhysicalExpr> {
-            match literal {
-                Some(value) => Arc::new(Literal::new(value.clone())),
-                None => Arc::new(PhysicalColumn::new(schema.field(position).name(), position)),
-            }
-        };
-        let expressions: Vec<_> = self.of.literals.iter().enumerate().map(expression).collect();
-        let inner = self.of.function.accumulator(AccumulatorArgs {
-            return_field: Arc::clone(&self.of.return_field),
-            schema: &schema,
-            ignore_nulls: false,
-            order_bys: &[],
-            is_reversed: false,
-            name: arguments.name,
-            is_distinct: self.of.is_distinct,
-            exprs: &expressions,
-            expr_fields: &self.of.fields,
-        })?;
+        let inner = self.of.with_arguments(arguments.name, |arguments| self.of.function.accumulator(arguments))?;
         Ok(Box::new(MergeAccumulator { inner }))
+    }
+
+    fn groups_accumulator_supported(&self, arguments: AccumulatorArgs) -> bool {
+        self.of.with_arguments(arguments.name, |arguments| self.of.is_by_groups(arguments))
+    }
+
+    fn create_groups_accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let function = &self.of.function;
+        let inner =
+            self.of.with_arguments(arguments.name, |arguments| function.create_groups_accumulator(arguments))?;
+        Ok(Box::new(MergeOfGroups { inner }))
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -225,6 +300,60 @@ impl Accumulator for MergeAccumulator {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         self.inner.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.inner.size()
+    }
+}
+
+/// What a function is for the rows of several states of each group.
+struct MergeOfGroups {
+    inner: Box<dyn GroupsAccumulator>,
+}
+
+impl GroupsAccumulator for MergeOfGroups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        let Some(states) = values.first() else { return Ok(()) };
+        if opt_filter.is_none() && states.null_count() == 0 {
+            return self.inner.merge_batch(states.as_struct().columns(), group_indices, total_num_groups);
+        }
+        let mut kept = is_not_null(states)?;
+        if let Some(filter) = opt_filter {
+            kept = and(&kept, filter)?;
+        }
+        let indices = group_indices.iter().zip(kept.iter()).filter(|(_, is_kept)| *is_kept == Some(true));
+        let indices: Vec<usize> = indices.map(|(index, _)| *index).collect();
+        let states = filter(states, &kept)?;
+        self.inner.merge_batch(states.as_struct().columns(), &indices, total_num_groups)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        self.inner.evaluate(emit_to)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.inner.state(emit_to)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.inner.merge_batch(states, group_indices, total_num_groups)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        match values.first() {
+            // panes leave no state out, and what windows merge has no condition
+            Some(states) if opt_filter.is_none() && states.null_count() == 0 => {
+                Ok(states.as_struct().columns().to_vec())
+            }
+            _ => internal_err!("states that are left out cannot be handed on"),
+        }
     }
 
     fn size(&self) -> usize {

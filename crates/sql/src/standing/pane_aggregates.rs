@@ -3,9 +3,9 @@
 //! A window that slides by a second and is a minute long is of sixty panes, and the next one is of fifty-nine of them. Where
 //! a statement groups the rows of such a window, and what it computes of each group can be combined, each pane is
 //! grouped once, and a window combines what its panes made. That goes for sums of whole numbers, counts, extremes and averages,
-//! and for distinct values, which the optimiser has turned into groups before. Distinct values of several columns, and sketches
-//! of all rows, are merged from the states of panes ([`merged_state`](super::merged_state)). Everything else (medians, joins before
-//! grouping, rows) reads the rows of all panes, as if there were no panes.
+//! and for distinct values, which the optimiser has turned into groups before. Distinct values of several columns, `approx_distinct`,
+//! and percentiles of all rows by sketches, are merged from the states of panes ([`merged_state`](super::merged_state)). Everything
+//! else (medians, joins before grouping, rows) reads the rows of all panes, as if there were no panes.
 //!
 //! The optimised plan is what is split: an aggregate directly over rows of a window becomes one over the rows that panes
 //! made, and a projection that gives its columns their names. What speaks against it: an average adds up in another order than
@@ -296,19 +296,20 @@ fn filtered(function: Expr, params: &AggregateFunctionParams) -> Result<Expr> {
     }
 }
 
-/// Whether windows merge what panes know of a function: distinct values where the optimiser has made no groups of them, and
-/// sketches that are not by group, whose states would be larger than the rows.
+/// Whether windows merge what panes know of a function: distinct values where the optimiser has made no groups of them, their
+/// estimates, and percentiles by sketches that are not by group, whose states would be larger than the rows.
 fn is_merged(aggregate: &Aggregate, function: &str, params: &AggregateFunctionParams) -> bool {
     let is_literal = |argument: &Expr| matches!(argument, Expr::Literal(..));
-    let is_sketch = !params.distinct && aggregate.group_expr.is_empty();
+    let is_of_all = !params.distinct && aggregate.group_expr.is_empty();
     let [argument, others @ ..] = params.args.as_slice() else { return false };
     params.null_treatment.is_none()
         && match function {
             "count" => params.distinct && params.order_by.is_empty() && others.is_empty(),
-            "approx_distinct" | "approx_median" => is_sketch && params.order_by.is_empty() && others.is_empty(),
+            "approx_distinct" => !params.distinct && params.order_by.is_empty() && others.is_empty(),
+            "approx_median" => is_of_all && params.order_by.is_empty() && others.is_empty(),
             "approx_percentile_cont" => {
                 let is_upward = params.order_by.iter().all(|order| order.asc);
-                is_sketch && is_upward && !is_literal(argument) && others.iter().all(is_literal)
+                is_of_all && is_upward && !is_literal(argument) && others.iter().all(is_literal)
             }
             _ => false,
         }

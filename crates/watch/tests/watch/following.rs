@@ -340,3 +340,30 @@ fn windows_of_a_pause_are_skipped() {
         assert_eq!(expected.get(key), Some(counts), "{key:?}");
     }
 }
+
+/// A watch that needs more of the past than there is says so once, and goes on without a report.
+#[test]
+fn too_little_past_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, 1);
+    let mut runner = Runner::start(&RunnerOptions::new(folder.path()), &StopSignal::new()).expect("a runner");
+    let query = "SELECT src_addr, count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '100 milliseconds') \
+                 WHERE src_addr NOT IN (SELECT src_addr FROM HISTORY(flows, INTERVAL '7' DAY) WHERE bytes > 1000000) GROUP BY src_addr";
+    runner.add(watch("new", query, "history_min = '7d'\nidle = '3s'")).expect("a watch");
+    assert!(runner.add(watch("plain", QUERY, "history_min = '7d'")).is_err(), "it has no history");
+    runner.wait_joined();
+    let deadline = Instant::now() + Duration::from_mins(2);
+    while runner.counts()[0].1.windows_without_past < 3 && Instant::now() < deadline {
+        append(&mut writer, 2);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut notices = Vec::new();
+    let counts = runner.end(|message| match message {
+        Message::Notice(text) => notices.push(text),
+        Message::Report(report) => panic!("{report:?}"),
+    });
+    let counts = counts.expect("no error")[0].1;
+    assert!(counts.windows_without_past >= 3 && counts.windows_answered == 0, "{counts:?}");
+    assert!(matches!(&notices[..], [notice] if notice.contains("history_min is 7d")), "{notices:?}");
+}

@@ -155,10 +155,22 @@ const SLIDING: &[(&str, &str, bool)] = &[
         "SELECT approx_distinct(bytes), approx_distinct(dst_port), max(bytes) FROM flows WHERE {rows}",
         true,
     ),
-    // as many sketches as groups would be larger than the rows
     (
         "SELECT src_addr, approx_distinct(bytes) AS a FROM {w} GROUP BY 1",
         "SELECT src_addr, approx_distinct(bytes) FROM flows WHERE {rows} GROUP BY 1",
+        true,
+    ),
+    (
+        "SELECT dst_port, approx_distinct(src_addr) AS h, approx_distinct(src_port) FILTER (WHERE bytes > 90000) AS p, \
+         approx_distinct(in_if) AS i, count(*) AS n FROM {w} GROUP BY dst_port HAVING approx_distinct(src_addr) > 1",
+        "SELECT dst_port, approx_distinct(src_addr), approx_distinct(src_port) FILTER (WHERE bytes > 90000), \
+         approx_distinct(in_if), count(*) FROM flows WHERE {rows} GROUP BY dst_port HAVING approx_distinct(src_addr) > 1",
+        true,
+    ),
+    // as many sketches of percentiles as groups would be larger than the rows
+    (
+        "SELECT src_addr, approx_median(bytes) AS m FROM {w} GROUP BY 1",
+        "SELECT src_addr, approx_median(bytes) FROM flows WHERE {rows} GROUP BY 1",
         false,
     ),
     (
@@ -200,6 +212,32 @@ fn windows_that_overlap_share_panes_and_are_answered_as_plain_sql_answers() {
             outcome.expect("windows");
             assert!(windows > 10, "{windows}");
         }
+    }
+}
+
+/// Groups of few values and of so many that a pane has a whole sketch of them (256 values): the estimate of a window is that of
+/// all its rows, to the last digit, since sketches of parts merge into those of the whole.
+#[test]
+fn distinct_values_of_groups_are_estimated_from_panes_as_from_rows() {
+    let query = "SELECT protocol, approx_distinct(bytes) AS b, approx_distinct(src_addr) AS h FROM {w} GROUP BY 1";
+    let plainly =
+        "SELECT protocol, approx_distinct(bytes), approx_distinct(src_addr) FROM flows WHERE {rows} GROUP BY 1";
+    for (seed, count) in [(31, 40), (32, 400), (33, 4_000), (34, 12_000)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        archive(folder.path(), &traffic(seed, count, NEW_YEAR_MS, 24_000));
+        let window = "HOP(flows, received, INTERVAL '4' SECOND, INTERVAL '12' SECOND)";
+        let file = watch("case", &query.replace("{w}", window), "repeat_after = '0s'");
+        let explained = weir_watch::plan(file.clone()).expect("a plan");
+        assert!(explained.contains("kept: what panes made, not their rows"), "{explained}");
+        let case = Case { standing: query, size_ms: 12_000, slide_ms: 4_000, time: "received", plain: plainly };
+        let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch");
+        let mut windows = 0;
+        let outcome = backtest.run(None, None, |window, answer| {
+            assert_eq!(lines(answer), plain(folder.path(), &filled(&case, window.end_ms)), "{seed}: {}", window.end_ms);
+            windows += 1;
+        });
+        outcome.expect("windows");
+        assert!(windows >= 6, "{windows}");
     }
 }
 

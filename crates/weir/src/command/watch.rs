@@ -1,6 +1,8 @@
 //! `weir watch`: standing questions over now and then.
 
 mod backtest;
+mod list;
+mod loaded_files;
 mod run;
 mod timeline;
 
@@ -38,6 +40,9 @@ enum Work {
     Check(CheckArgs),
     Explain(ExplainArgs),
     Ack(AckArgs),
+    List(list::ListArgs),
+    Pause(list::PauseArgs),
+    Resume(list::ResumeArgs),
 }
 
 /// Check watch files: the options, the statement and its windows
@@ -145,6 +150,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             acknowledge(&options.journal_folder(), &args.watch, args.key.as_deref(), until_ms)?;
             Ok(ExitCode::SUCCESS)
         }
+        Work::List(args) => list::list(args),
+        Work::Pause(args) => list::pause(args),
+        Work::Resume(args) => list::resume(args),
     }
 }
 

@@ -157,8 +157,8 @@ const ORDINARY: &[&str] = &[
     "seladb+PcapPlusPlus/Tests/Pcap++Test/PcapExamples/example.pcap",
 ];
 
-/// Watches that compare with history, which captures have none of: on a new archive all is new to them.
-const OF_HISTORY: [&str; 2] = ["new-service", "first-contact"];
+/// Watches that need a past to compare with (`history_min`), which captures have not: they report nothing of them.
+const OF_HISTORY: [&str; 4] = ["elephants", "first-contact", "mice", "new-service"];
 
 fn capture(corpus: &Path, file: &str) -> PathBuf {
     let short = corpus.join(NDPI).join(file);
@@ -264,8 +264,8 @@ fn attacks_are_found_or_not_and_the_page_is_fresh() {
         "# What the watches find\n\nWritten by `cargo xtask docs` (`cargo test --release -p weir --test weir detection`) from captures that others have published, metered by \
          `weir meter` into an archive of their own. The same test fails when what is found is not found any more, when what was missed is found, and when this page is \
          stale. That each watch finds what is planted for it in a week of quiet traffic, and nothing without it, is another test (`crates/watch/tests/watch/detections.rs`).\n\n\
-         The watches are as they come, with no parameter changed. Captures have no history: to {} everything is new there, which says nothing.\n\n",
-        OF_HISTORY.join(" and ")
+         The watches are as they come, with no parameter changed. Captures have no history: {} need one and report nothing.\n\n",
+        OF_HISTORY.join(", ")
     );
     let mut tallies: BTreeMap<String, Tally> = watch_names().into_iter().map(|name| (name, Tally::default())).collect();
     attacks(&corpus, &mut page, &mut tallies);

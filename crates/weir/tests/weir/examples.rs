@@ -28,6 +28,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("weir serve weir.toml\n", "serves without an end"),
     ("weir watch run", "watches without an end"),
     ("weir watch ack", "is about a watch that has run"),
+    ("weir watch pause", "is about a watch that has run"),
+    ("weir watch resume", "is about a watch that has run"),
     ("--follow", "imports without an end"),
     ("# a shell", "asks a person"),
     ("/etc/", "writes into folders of the system"),

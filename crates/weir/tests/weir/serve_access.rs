@@ -65,6 +65,8 @@ const FATES: &[(&str, &str, Fate)] = &[
     ("get", "/watches/{name}", Fate::Refused),
     ("put", "/watches/{name}", Fate::Refused),
     ("delete", "/watches/{name}", Fate::Refused),
+    ("post", "/watches/{name}/pause", Fate::Refused),
+    ("post", "/watches/{name}/resume", Fate::Refused),
     ("post", "/watches/check", Fate::Refused),
     ("post", "/watches/{name}/backtest", Fate::Refused),
     ("get", "/reports", Fate::Refused),

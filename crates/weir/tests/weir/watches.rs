@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use weir_archive::{ArchiveOptions, Writer};
 use weir_flow::{Column, Delivery, FlowBatchBuilder};
 
 use crate::process::run;
+use crate::service::Service;
 
 const WATCH: &str = r#"
 key = ["src_addr"]
@@ -209,6 +210,81 @@ fn sampling_is_corrected_for_watches() {
     assert!(plain.contains("bytes=400 kept=400"), "{plain}");
     let corrected = tested(&["--sampling-corrections", &table]);
     assert!(corrected.contains("bytes=20000 kept=400"), "{corrected}");
+}
+
+/// What a command of an archive prints, which must succeed.
+fn printed(archive: &str, command: &[&str]) -> String {
+    let output = run(&[&["watch"][..], command, &["-R", archive]].concat());
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// A pause is the same for the API and for commands, lasts over restarts, and leaves the file of the watch as it is.
+#[test]
+fn watches_are_listed_paused_and_resumed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, watches) = (folder.path().join("archive"), folder.path().join("watches"));
+    std::fs::create_dir(&watches).expect("a folder");
+    let file = watches.join("count.toml");
+    std::fs::write(&file, WATCH).expect("a file");
+    std::fs::write(watches.join("wrong.toml"), "query = ''\nlatenes = '1s'").expect("a file");
+    let (archive, watches) = (archive.display().to_string(), watches.display().to_string());
+    let arguments = ["--archive", &archive, "--demo", "--demo-rate", "500", "--watch", &watches];
+    let listed = || serde_json::from_str::<Value>(&printed(&archive, &["list", "-o", "json"])).expect("JSON");
+    let state = || listed()[0]["state"].as_str().expect("a state").to_owned();
+    let service = Service::start(&arguments);
+    service.wait_for("/reports?watch=count", |reports| !reports.as_array().expect("reports").is_empty());
+    let found = listed();
+    let text = |member: &str| found[0][member].as_str().unwrap_or_default().to_owned();
+    assert_eq!(["name", "severity", "state"].map(text), ["count", "notice", "running"], "{found}");
+    assert_eq!(text("window"), "1s of received, one every 500ms");
+    assert!(!text("last_report").is_empty(), "{found}");
+    assert_eq!((&found[1]["name"], &found[1]["state"]), (&json!("wrong"), &json!("error")), "{found}");
+    assert!(found[1]["error"].as_str().is_some_and(|error| error.contains("did you mean 'lateness'?")), "{found}");
+
+    assert_eq!(service.ask("POST", "/api/v1/watches/count/pause", &[], "").json()["paused"], true);
+    assert_eq!(state(), "paused");
+    service.wait_for("/watches/count", |watch| watch["counts"]["windows_skipped"].as_u64() > Some(0));
+    printed(&archive, &["resume", "count"]);
+    assert_eq!(service.get("/watches/count")["paused"], false);
+    service.wait_for("/watches/count", |watch| watch["counts"]["windows_answered"].as_u64() > Some(0));
+    printed(&archive, &["pause", "count"]);
+    assert_eq!(service.get("/watches/count")["paused"], true);
+    assert_eq!(service.ask("POST", "/api/v1/watches/idle/pause", &[], "").status, 404);
+    service.stop();
+
+    let service = Service::start(&arguments);
+    service.wait_for("/watches/count", |watch| watch["counts"]["windows_skipped"].as_u64() > Some(0));
+    assert_eq!(service.ask("POST", "/api/v1/watches/count/resume", &[], "").json()["paused"], false);
+    assert_eq!(state(), "running");
+    service.stop();
+    assert_eq!(state(), "stopped");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), WATCH);
+
+    let unknown = run(&["watch", "pause", "-R", &archive, "cuont"]);
+    let error = String::from_utf8(unknown.stderr).expect("UTF-8");
+    assert!(!unknown.status.success() && error.contains("hint: did you mean 'count'?"), "{error}");
+}
+
+/// What a file says cannot be overruled by a command, which says so.
+#[test]
+fn a_file_that_pauses_its_watch_is_not_overruled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = weir_watch::watches::ListedWatch {
+        name: "scan".to_owned(),
+        severity: None,
+        window: String::new(),
+        is_paused_by_file: true,
+        error: None,
+    };
+    let journal = folder.path().join("watch");
+    std::fs::create_dir(&journal).expect("a folder");
+    weir_watch::watches::keep(&journal, &[watch]).expect("a list");
+    let archive = folder.path().to_str().expect("UTF-8");
+    assert!(printed(archive, &["list"]).contains("paused"));
+    let resumed = run(&["watch", "resume", "-R", archive, "scan"]);
+    let error = String::from_utf8(resumed.stderr).expect("UTF-8");
+    assert!(!resumed.status.success() && error.contains("remove the line 'paused = true'"), "{error}");
 }
 
 #[test]

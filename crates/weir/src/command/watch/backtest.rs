@@ -132,6 +132,9 @@ fn summary(name: &str, outcome: &Outcome, zone: &TimeZone, out: &mut impl Write)
         let quiet = days.values().filter(|count| **count == 0).count();
         writeln!(out, "days: {}, without a report: {quiet}, the most: {most} on {worst}", days.len())?;
     }
+    if let Some(lack) = &outcome.lack {
+        writeln!(out, "windows without enough past: {}, of the first: {lack}", outcome.windows_without_past)?;
+    }
     if let Some(failure) = &outcome.failure {
         writeln!(out, "windows without an answer: {}, the first because {failure}", outcome.windows_failed)?;
     }

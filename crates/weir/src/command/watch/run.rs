@@ -5,14 +5,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use weir_chain::{ByteSize, StopSignal};
 use weir_serve::Status;
 use weir_sql::standing::HistoryCounts;
-use weir_watch::{Message, NotifyCounts, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
+use weir_watch::{Message, NotifyCounts, Runner, RunnerOptions, WatchCounts};
 
-use super::{JournalArgs, ReportArgs, paths, paths_there, with_path};
+use super::loaded_files::LoadedFiles;
+use super::{JournalArgs, ReportArgs};
 use crate::running::Signals;
 
 /// How often the files are looked at.
@@ -31,7 +32,8 @@ Examples:
 ///
 /// Each report is one line on standard output and is kept in the journal. A watch goes on where it was when it ran last:
 /// windows that closed meanwhile are asked first. Files that are added, changed or removed are noticed within 2 s, and so
-/// is a pause, which is a line 'paused = true': windows that end meanwhile are skipped, and it goes on with the next one.
+/// is a pause: windows that end meanwhile are skipped, and the watch goes on with the next one. `weir watch pause` pauses a watch,
+/// and so does a line 'paused = true' in its file.
 /// Ends in order at SIGINT or SIGTERM.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -95,7 +97,7 @@ impl WatchSession {
     }
 
     fn attend(&self, runner: &mut Runner, is_stopping: impl Fn() -> bool) -> anyhow::Result<()> {
-        let mut watches = LoadedFiles { seen: BTreeMap::new(), is_first: self.status.is_none() };
+        let mut watches = LoadedFiles::new(self.options.journal_folder(), self.status.is_none());
         watches.refresh(runner, &self.files)?;
         let journal = self.options.journal_folder();
         eprintln!("{} watches run; reports are kept in {}", runner.counts().len(), journal.display());
@@ -209,74 +211,4 @@ impl Losses {
             eprintln!("{text}");
         }
     }
-}
-
-/// The files that run, as they were when they were read.
-struct LoadedFiles {
-    seen: BTreeMap<PathBuf, (Option<SystemTime>, u64)>,
-    is_first: bool,
-}
-
-impl LoadedFiles {
-    /// Makes the runner run what the files say. At first a file that is wrong is an error; later it is reported, and what ran
-    /// before goes on.
-    fn refresh(&mut self, runner: &mut Runner, files: &[PathBuf]) -> anyhow::Result<()> {
-        let found = match if self.is_first { paths(files) } else { paths_there(files) } {
-            Ok(found) => found,
-            Err(error) if self.is_first => return Err(error),
-            // what cannot be looked at now has not gone
-            Err(_) => return Ok(()),
-        };
-        let gone: Vec<_> = self.seen.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
-        for path in gone {
-            self.seen.remove(&path);
-            if runner.remove(&name_of(&path)) {
-                eprintln!("watch '{}' is removed", name_of(&path));
-            }
-        }
-        for (path, about) in found {
-            if self.seen.get(&path) == Some(&about) {
-                continue;
-            }
-            let begun = self.begin(runner, &path);
-            match begun {
-                Err(error) if self.is_first => return Err(error.into()),
-                Err(error) => eprintln!("error: {}", with_path(&path, error)),
-                Ok(()) => {}
-            }
-            self.seen.insert(path, about);
-        }
-        self.is_first = false;
-        Ok(())
-    }
-
-    fn begin(&self, runner: &mut Runner, path: &std::path::Path) -> Result<(), WatchError> {
-        let file = WatchFile::read(path)?;
-        if self.seen.keys().any(|other| other != path && name_of(other) == file.name) {
-            return Err(WatchError::TwoOfName { name: file.name });
-        }
-        // planned first, so that a mistake leaves the old one running
-        let is_paused = file.options.paused;
-        weir_watch::plan(file.clone())?;
-        let was_there = runner.remove(&file.name);
-        let name = file.name.clone();
-        if is_paused {
-            runner.pause(file)?;
-        } else {
-            runner.add(file)?;
-        }
-        if !self.is_first {
-            let what = match (is_paused, was_there) {
-                (true, _) => "paused",
-                (false, true) => "changed",
-                (false, false) => "added",
-            };
-            eprintln!("watch '{name}' is {what}");
-        }
-        Ok(())
-    }
-}
-
-fn name_of(path: &std::path::Path) -> String {
-    path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

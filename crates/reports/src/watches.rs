@@ -1,0 +1,168 @@
+//! Which watches a process runs on an archive, and which of them somebody has paused.
+//!
+//! Whoever runs watches keeps the list of them in the journal, so that a command knows them without their files. A pause is
+//! a file in the journal, which commands make and remove, and which the process that runs the watch notices: watch files
+//! may be read-only, or come from elsewhere. What speaks against it is that a watch can be paused in two places: a file that
+//! says `paused = true` keeps it paused, whatever is here.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::journal::{LOCK, replace};
+use crate::{JournalError, Severity};
+
+/// File of the list.
+const WATCHES: &str = "watches.json";
+
+/// A watch as the process that runs it has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedWatch {
+    /// Its name.
+    pub name: String,
+    /// The severity of its reports; `None` when its file could never be read.
+    pub severity: Option<Severity>,
+    /// Its windows in words; empty when its statement could never be planned.
+    pub window: String,
+    /// Whether its file says that it is paused.
+    pub is_paused_by_file: bool,
+    /// What is wrong with its file, if anything. What ran before then goes on.
+    pub error: Option<String>,
+}
+
+/// Replaces the list of watches.
+pub fn keep(folder: &Path, watches: &[ListedWatch]) -> Result<(), JournalError> {
+    let listed = watches.iter().map(|watch| {
+        json!({
+            "name": watch.name,
+            "severity": watch.severity.map(Severity::word),
+            "window": watch.window,
+            "paused": watch.is_paused_by_file,
+            "error": watch.error,
+        })
+    });
+    let path = folder.join(WATCHES);
+    replace(&path, Value::Array(listed.collect()).to_string().as_bytes()).map_err(JournalError::at(&path))
+}
+
+/// The watches that were kept last, by any process. There are none where none was.
+pub fn read(folder: &Path) -> Result<Vec<ListedWatch>, JournalError> {
+    let path = folder.join(WATCHES);
+    let octets = match std::fs::read(&path) {
+        Ok(octets) => octets,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(JournalError::at(&path)(error)),
+    };
+    let listed: Vec<Value> =
+        serde_json::from_slice(&octets).map_err(|error| JournalError::at(&path)(io::Error::from(error)))?;
+    Ok(listed.iter().filter_map(parsed).collect())
+}
+
+fn parsed(value: &Value) -> Option<ListedWatch> {
+    let text = |member: &str| value.get(member).and_then(Value::as_str);
+    Some(ListedWatch {
+        name: text("name")?.to_owned(),
+        severity: text("severity").and_then(Severity::by_word),
+        window: text("window").unwrap_or_default().to_owned(),
+        is_paused_by_file: value.get("paused").and_then(Value::as_bool).unwrap_or(false),
+        error: text("error").map(str::to_owned),
+    })
+}
+
+/// Pauses a watch until it is [resumed](resume), also over restarts. False when it was paused so already.
+pub fn pause(folder: &Path, watch: &str, now_ms: i64) -> Result<bool, JournalError> {
+    if is_paused(folder, watch) {
+        return Ok(false);
+    }
+    let path = pause_path(folder, watch);
+    let text = json!({ "asked_ms": now_ms }).to_string();
+    replace(&path, text.as_bytes()).map_err(JournalError::at(&path))?;
+    Ok(true)
+}
+
+/// Ends the pause of a watch. False when there was none.
+pub fn resume(folder: &Path, watch: &str) -> Result<bool, JournalError> {
+    let path = pause_path(folder, watch);
+    match std::fs::remove_file(&path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(JournalError::at(&path)(error)),
+    }
+}
+
+/// Whether somebody has [paused](pause) a watch; its file may say so too.
+pub fn is_paused(folder: &Path, watch: &str) -> bool {
+    pause_path(folder, watch).exists()
+}
+
+fn pause_path(folder: &Path, watch: &str) -> PathBuf {
+    folder.join(format!("{watch}.pause"))
+}
+
+/// Whether a process runs the watches of a journal.
+pub fn is_run(folder: &Path) -> bool {
+    let Ok(lock) = File::open(folder.join(LOCK)) else { return false };
+    // one that opens the journal at this moment is refused by a lock that is shared, and tries again
+    match lock.try_lock_shared() {
+        Ok(()) => {
+            // closing the file gives it back as well
+            let _ = lock.unlock();
+            false
+        }
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Journal, Retention};
+
+    #[test]
+    fn the_list_is_read_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(read(folder.path()).expect("no list"), []);
+        let scan = ListedWatch {
+            name: "scan".to_owned(),
+            severity: Some(Severity::Warning),
+            window: "a minute".to_owned(),
+            is_paused_by_file: true,
+            error: None,
+        };
+        let wrong = ListedWatch {
+            name: "wrong".to_owned(),
+            severity: None,
+            window: String::new(),
+            is_paused_by_file: false,
+            error: Some("no TOML".to_owned()),
+        };
+        keep(folder.path(), std::slice::from_ref(&wrong)).expect("kept");
+        keep(folder.path(), &[scan.clone(), wrong.clone()]).expect("replaced");
+        assert_eq!(read(folder.path()).expect("a list"), [scan, wrong]);
+    }
+
+    #[test]
+    fn a_pause_lasts_until_it_is_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paused = || ["scan", "flood"].map(|watch| is_paused(folder.path(), watch));
+        assert!(!resume(folder.path(), "scan").expect("there was none"));
+        assert!(pause(folder.path(), "scan", 1).expect("paused"));
+        assert!(!pause(folder.path(), "scan", 2).expect("it was"));
+        assert_eq!(paused(), [true, false]);
+        assert!(resume(folder.path(), "scan").expect("ended"));
+        assert_eq!(paused(), [false, false]);
+    }
+
+    #[test]
+    fn who_holds_the_journal_runs_its_watches() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(!is_run(folder.path()));
+        let journal = Journal::open(folder.path(), Retention::default()).expect("a journal");
+        assert!(is_run(folder.path()));
+        drop(journal);
+        assert!(!is_run(folder.path()));
+    }
+}

@@ -1,0 +1,143 @@
+//! The watch files that a process runs, followed as they change and as their watches are paused.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use weir_watch::watches::{self, ListedWatch};
+use weir_watch::{Runner, WatchError, WatchFile};
+
+use super::{paths, paths_there, with_path};
+
+/// What decides whether a watch is begun anew.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct SeenFile {
+    /// When the file was changed, and its length.
+    about: (Option<SystemTime>, u64),
+    /// Whether `weir watch pause`, or a page of the service, has paused its watch.
+    is_paused: bool,
+}
+
+/// The files that run, as they were when they were read.
+pub(super) struct LoadedFiles {
+    journal: PathBuf,
+    seen: BTreeMap<PathBuf, SeenFile>,
+    /// What the journal says of each file.
+    listed: BTreeMap<PathBuf, ListedWatch>,
+    is_first: bool,
+    /// Whether this process has written its list: there may be one of an earlier process.
+    is_listed: bool,
+}
+
+impl LoadedFiles {
+    /// None yet. If `fails_at_first`, a file that is wrong at first is an error.
+    pub(super) fn new(journal: PathBuf, fails_at_first: bool) -> Self {
+        Self { journal, seen: BTreeMap::new(), listed: BTreeMap::new(), is_first: fails_at_first, is_listed: false }
+    }
+
+    /// Makes the runner run what the files say. At first a file that is wrong is an error; later it is reported, and what ran
+    /// before goes on.
+    pub(super) fn refresh(&mut self, runner: &mut Runner, files: &[PathBuf]) -> anyhow::Result<()> {
+        let found = match if self.is_first { paths(files) } else { paths_there(files) } {
+            Ok(found) => found,
+            Err(error) if self.is_first => return Err(error),
+            // what cannot be looked at now has not gone
+            Err(_) => return Ok(()),
+        };
+        let mut is_changed = !self.is_listed;
+        let gone: Vec<_> = self.seen.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
+        for path in gone {
+            self.seen.remove(&path);
+            self.listed.remove(&path);
+            is_changed = true;
+            if runner.remove(&name_of(&path)) {
+                eprintln!("watch '{}' is removed", name_of(&path));
+            }
+        }
+        for (path, about) in found {
+            let now = SeenFile { about, is_paused: watches::is_paused(&self.journal, &name_of(&path)) };
+            if self.seen.get(&path) == Some(&now) {
+                continue;
+            }
+            let begun = self.begin(runner, &path, now);
+            let listed = match begun {
+                Err(error) if self.is_first => return Err(error.into()),
+                Err(error) => {
+                    let text = with_path(&path, error);
+                    eprintln!("error: {text}");
+                    self.wrong(&path, text)
+                }
+                Ok(listed) => listed,
+            };
+            self.seen.insert(path.clone(), now);
+            self.listed.insert(path, listed);
+            is_changed = true;
+        }
+        self.is_first = false;
+        if is_changed {
+            self.keep_list();
+        }
+        Ok(())
+    }
+
+    /// Lists the watches in the journal, for `weir watch list`. Watches run without that, too.
+    fn keep_list(&mut self) {
+        self.is_listed = true;
+        let listed: Vec<ListedWatch> = self.listed.values().cloned().collect();
+        if let Err(error) = watches::keep(&self.journal, &listed) {
+            eprintln!("the list of watches cannot be written: {:#}", anyhow::Error::from(error));
+        }
+    }
+
+    /// How a watch is listed whose file is wrong: what ran before goes on.
+    fn wrong(&self, path: &Path, error: String) -> ListedWatch {
+        let before = self.listed.get(path).cloned();
+        let before = before.unwrap_or_else(|| ListedWatch {
+            name: name_of(path),
+            severity: None,
+            window: String::new(),
+            is_paused_by_file: false,
+            error: None,
+        });
+        ListedWatch { error: Some(error), ..before }
+    }
+
+    fn begin(&self, runner: &mut Runner, path: &Path, now: SeenFile) -> Result<ListedWatch, WatchError> {
+        let file = WatchFile::read(path)?;
+        if self.seen.keys().any(|other| other != path && name_of(other) == file.name) {
+            return Err(WatchError::TwoOfName { name: file.name });
+        }
+        let is_paused = file.options.paused || now.is_paused;
+        // planned first, so that a mistake leaves the old one running
+        let plan = weir_watch::plan(file.clone())?;
+        let window = plan.lines().next().unwrap_or_default();
+        let listed = ListedWatch {
+            name: file.name.clone(),
+            severity: Some(file.options.reports.severity),
+            window: window.strip_prefix("window: ").unwrap_or(window).to_owned(),
+            is_paused_by_file: file.options.paused,
+            error: None,
+        };
+        let was_there = runner.remove(&file.name);
+        if is_paused {
+            runner.pause(file)?;
+        } else {
+            runner.add(file)?;
+        }
+        if !self.is_first {
+            let is_same_file = self.seen.get(path).is_some_and(|before| before.about == now.about);
+            let what = match (is_paused, was_there) {
+                (true, _) => "is paused",
+                (false, true) if is_same_file => "goes on",
+                (false, true) => "is changed",
+                (false, false) => "is added",
+            };
+            eprintln!("watch '{}' {what}", listed.name);
+        }
+        Ok(listed)
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
