@@ -36,8 +36,8 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
     name: "meter",
     role: Role::Source,
     inputs: &[],
-    doc: "Meters packets into flows: of capture files (pcap, pcapng, also compressed with gzip or zstd), which are merged \
-          by the times of packets, or of interfaces. Flows are handed on as they end, those of several workers in no \
+    doc: "Meters packets into flows: of capture files (pcap, pcapng, also compressed with gzip, zstd, xz, bzip2 or lz4), \
+          which are merged by the times of packets, or of interfaces. Flows are handed on as they end, those of several workers in no \
           particular order; which flows there are does not depend on the number of workers, unless the table was full. \
           With them come lines of the books that count them as stored, and what `filter` left out. Beside them it tells \
           the interfaces, and how packets were sampled, as rows of `exporter_options`. Every packet \

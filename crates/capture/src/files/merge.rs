@@ -14,7 +14,8 @@ use super::input::Input;
 use crate::WarningHandler;
 use crate::source::{FillOutcome, Interface, PacketBlock, PacketSource, SourceCounts, SourceError};
 
-/// Most capture files that are open at once. Each has a block, so this also limits memory, to about 160 MiB.
+/// Most capture files that are open at once. Each has a block, so this also limits memory, to about 160 MiB without what
+/// decompression takes.
 pub const FILES_OPEN_MAX: usize = 256;
 
 /// Octets of a file that are read to see when it begins.

@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng, as they are or compressed with gzip or zstd.
+//! Capture files: pcap and pcapng, as they are or compressed with gzip, zstd, xz, bzip2 or lz4.
 //!
 //! ```text
 //! input ─▶ capture ─▶ pcap or pcapng ─▶ sink ─▶ block
@@ -14,6 +14,7 @@ mod file;
 mod input;
 mod interfaces;
 mod merge;
+mod packed;
 mod pcap;
 mod pcapng;
 mod reader;

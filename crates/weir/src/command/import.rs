@@ -44,8 +44,9 @@ Examples:
 /// Read captures (pcap, pcapng) of export datagrams, IPFIX files, and flow files of other programs into an archive
 ///
 /// Captures and IPFIX files go through the same decoders and books as live traffic; the time of capture, or of export in
-/// IPFIX files, stands for the time of reception. Flow files are those of nfdump (nfcapd), flow-tools, Zeek (conn.log), SiLK
-/// (what rwcut prints), CSV and Parquet. The content of a file shows which of these it is.
+/// IPFIX files, stands for the time of reception. Both may be compressed with gzip, zstd, xz, bzip2 or lz4. Flow files are
+/// those of nfdump (nfcapd), flow-tools, Zeek (conn.log), SiLK (what rwcut prints), CSV and Parquet. The content of a file
+/// shows which of these it is.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -47,8 +47,8 @@ Examples:
 /// Meter packets of interfaces or capture files into flows
 ///
 /// Flows go into an archive, into statistics, to collectors as NetFlow v5, v9 or IPFIX, or to standard output as text; any of
-/// these at the same time, and without any of them to standard output. Captures (pcap, pcapng, also compressed with gzip or zstd)
-/// are merged by the times of their packets. Capturing takes CAP_NET_RAW; reading files takes nothing.
+/// these at the same time, and without any of them to standard output. Captures (pcap, pcapng, also compressed with gzip, zstd,
+/// xz, bzip2 or lz4) are merged by the times of their packets. Capturing takes CAP_NET_RAW; reading files takes nothing.
 ///
 /// Every packet is counted, and the counts are printed at the end. The exit status is 1 when not everything could be
 /// metered or written, and 3 when it could but flows were not sent to a collector, or perhaps did not arrive as far as the
