@@ -184,8 +184,8 @@ impl Source for MeterSource {
             self.notices.send(&format!("error: {interfaces} is gone; it is tried again every {:?}", retry.every()));
             return Ok(Pulled::More);
         }
-        // packets of several files are merged, so of a stopped run it is not known which files were read
-        if matches!(pulled, Pulled::Ended) && !self.is_stopped {
+        // every packet that was read is in a flow by now, also when metering was stopped
+        if matches!(pulled, Pulled::Ended) {
             self.configuration.note_files(&self.notices);
         }
         Ok(pulled)

@@ -92,6 +92,7 @@ impl Merged {
             if let Err(error) = result {
                 self.shared.fail(&self.paths[file], &error, true, &self.warn);
             }
+            self.shared.end(&self.paths[file]);
             return None;
         };
         let turn = (first.time_us, file);
@@ -140,6 +141,7 @@ impl Merged {
     fn refill(&mut self, file: usize, mut open: Box<Open>) {
         open.next = 0;
         if open.capture.has_ended() {
+            self.shared.end(&self.paths[file]);
             return;
         }
         if let Err(error) = open.capture.fill(&mut open.block, &mut self.shared) {
@@ -148,11 +150,13 @@ impl Merged {
         self.put(file, open);
     }
 
-    /// Waits for the turn of the next packet of a file.
+    /// Waits for the turn of the next packet of a file, which has ended when there is none.
     fn put(&mut self, file: usize, open: Box<Open>) {
         if let Some(packet) = open.block.packets().get(open.next) {
             self.turns.push(Reverse((packet.time_us, file)));
             self.open[file] = Some(open);
+        } else {
+            self.shared.end(&self.paths[file]);
         }
     }
 

@@ -11,7 +11,7 @@ use weir_wire::packet::LinkType;
 
 use super::file::{BLOCK_OCTETS, Shared};
 use super::merge::Merged;
-use super::{FRAME_OCTETS_MAX, FileOptions, open_files};
+use super::{CaptureEnd, FRAME_OCTETS_MAX, FileOptions, open_files};
 use crate::source::{FillOutcome, PacketBlock, PacketSource, SourceCounts};
 
 /// Time, length on the wire, position of the interface, octets.
@@ -542,6 +542,29 @@ fn large_files_are_merged_over_many_blocks() {
     packets.extend(others);
     packets.sort_by_key(|packet| packet.0);
     assert!(read.packets == packets);
+}
+
+#[test]
+fn a_file_is_over_when_its_last_packet_is_delivered() {
+    let folder = Folder::new();
+    let cut = small_pcap(&[3, 4]);
+    let paths = [
+        folder.put("first", &small_pcap(&[1, 2])),
+        folder.put("cut", &cut[..cut.len() - 1]),
+        folder.put("large", &large(LITTLE).0),
+        folder.folder.path().join("missing"),
+    ];
+    let options = FileOptions { paths: paths.to_vec(), ..FileOptions::default() };
+    let mut source = open_files(&options, &folder.warn()).unwrap();
+    let ends = || paths.each_ref().map(|path| options.ends.end_of(path));
+    assert_eq!(ends(), [None; 4]);
+    let mut block = PacketBlock::default();
+    for cut in [None, Some(CaptureEnd::Damaged)] {
+        assert_eq!(source.fill(&mut block).unwrap(), FillOutcome::Packets);
+        assert_eq!(ends(), [Some(CaptureEnd::Whole), cut, None, None]);
+    }
+    folder.drain(source);
+    assert_eq!(ends(), [Some(CaptureEnd::Whole), Some(CaptureEnd::Damaged), Some(CaptureEnd::Whole), None]);
 }
 
 /// A pipe cannot be opened twice, and gives what it has without waiting until a block is full.

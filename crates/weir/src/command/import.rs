@@ -22,7 +22,9 @@ use weir_chain::{Chain, ChainBuilder, FileEnd, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
 use super::read_before::ReadBefore;
-use super::{ArchiveArg, EnrichmentArgs, enriched, print_archived, print_books, show_or_build};
+use super::{
+    ArchiveArg, EnrichmentArgs, enriched, flows_not_stored, print_archived, print_books, show_or_build, was_stopped_short,
+};
 use crate::running::{Foreground, was_stopped};
 use file_list::add_files;
 use follow::ImportCounts;
@@ -219,7 +221,8 @@ impl Args {
             eprintln!("error: nothing could be read");
             return Ok((true, Vec::new()));
         }
-        Ok((counter("files_failed") > 0, notices.files_ended()))
+        let read = if was_stopped_short(&progress) { Vec::new() } else { notices.files_ended() };
+        Ok((counter("files_failed") > 0, read))
     }
 
     /// Reads nfcapd files into the archive, all of them whatever signal comes.
@@ -234,9 +237,7 @@ impl Args {
         let (progress, ended) = running.wait();
         ended.context("importing ended")?;
         let counter = |name: &str| progress.component(FILES).map_or(0, |source| source.counter(name));
-        let lost = progress
-            .component("archive")
-            .map_or(0, |sink| sink.counter("rows_refused") + sink.counter("rows_lost") + sink.rows_discarded);
+        let lost = flows_not_stored(&progress);
         anyhow::ensure!(lost == 0, "{lost} flows could not be written to the archive");
         Ok(ImportCounts {
             flows: counter("records_stored"),

@@ -24,7 +24,7 @@ use weir_export::Refusal;
 use weir_flow::Column;
 
 use super::read_before::ReadBefore;
-use super::{StatisticsArgs, enriched, print_archived, print_counted, show_or_build};
+use super::{StatisticsArgs, enriched, print_archived, print_counted, show_or_build, was_stopped_short};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -239,7 +239,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.component("cassandra").iter().for_each(|stored| super::forward::print_stored(stored));
     ended.context("metering ended")?;
     let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
-    if let Some(before) = before {
+    if let Some(before) = before.filter(|_| !was_stopped_short(&progress)) {
         before.note(notices.files_ended())?;
     }
     let unsent = progress.component("export").and_then(unsent);

@@ -1,6 +1,6 @@
 //! `weir meter`: captures into archives, to collectors of several kinds and to standard output, and wrong input.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -279,6 +279,50 @@ fn an_interrupt_does_not_wait_for_a_collector_that_takes_nothing() {
     let told = std::io::read_to_string(metering.stderr.take().expect("its errors")).expect("UTF-8");
     assert!(told.contains("error: it is not known whether "), "{told}");
     drop(collector);
+}
+
+/// The first of three files is read when the second, a pipe, has given more than it holds; the third is not begun.
+#[test]
+fn what_was_read_before_an_interrupt_is_not_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [first, pipe, last, archive, piped] = ["first.pcap", "pipe", "last.pcap", "archive", "piped.pcap"].map(path);
+    let later = |path: &str, secs: i64, packets: u32| {
+        let begin_us = (1_700_000_000 + secs) * 1_000_000;
+        write_capture(Path::new(path), (0..packets).map(|number| (begin_us + i64::from(number), frame(number))));
+    };
+    capture(Path::new(&first));
+    later(&piped, 1_000, 10_000);
+    later(&last, 2_000, 100);
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let mut metering = weir();
+    metering.args(["meter", &first, &pipe, &last, "--archive", &archive]).stderr(Stdio::piped());
+    let mut metering = metering.spawn().expect("weir starts");
+    let mut lines = BufReader::new(metering.stderr.take().expect("its errors")).lines().map_while(Result::ok);
+    let octets = std::fs::read(&piped).expect("a capture");
+    let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+    writer.write_all(&octets).expect("it is read");
+    kill(Pid::from_raw(metering.id() as i32), Signal::SIGINT).expect("it still runs");
+    assert!(lines.any(|line| line.contains("stopping: ")));
+    let until = Instant::now() + Duration::from_mins(2);
+    while metering.try_wait().expect("its status").is_none() {
+        assert!(Instant::now() < until, "it goes on");
+        // wakes it while it waits for a packet, of which it may have no need any more
+        let _ = writer.write_all(&octets[24..24 + 16 + 74]);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let told: Vec<_> = lines.collect();
+    assert!(metering.wait().expect("it has ended").success(), "{told:?}");
+
+    let output = run(&["meter", &first, &last, "--archive", &archive]);
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(
+        told.starts_with(&format!("{first} is left out: the archive has its flows\n1 of 2 files left out")),
+        "{told}"
+    );
+    let output = run(&["meter", &first, &last, "--archive", &archive]);
+    assert!(text(&output.stderr).contains("2 of 2 files left out"), "{}", text(&output.stderr));
 }
 
 /// What exporters told of interfaces and samplers, without who they are.
