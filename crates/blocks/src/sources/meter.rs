@@ -163,6 +163,9 @@ impl Source for MeterSource {
         };
         let side_tables = self.telling.tell(batches.last());
         let mut side_tables = Some(side_tables);
+        if !batches.is_empty() {
+            self.configuration.report_begun(&self.notices);
+        }
         for flows in batches {
             let mut side_tables = side_tables.take().unwrap_or_default();
             side_tables.books = Some(BooksBatch::from_rows(&stored_rows(&flows)));

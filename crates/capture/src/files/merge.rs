@@ -51,6 +51,8 @@ struct Open {
     block: PacketBlock,
     /// Position of the next packet in the block.
     next: usize,
+    /// Whether packets of it were delivered.
+    is_begun: bool,
 }
 
 impl Merged {
@@ -105,7 +107,7 @@ impl Merged {
             self.shared.fail(&self.paths[file], &error, true, &self.warn);
         }
         capture.set_block_octets(BLOCK_OCTETS);
-        Some(Waiting { turn, open: Some(Box::new(Open { capture, block, next: 0 })) })
+        Some(Waiting { turn, open: Some(Box::new(Open { capture, block, next: 0, is_begun: false })) })
     }
 
     fn open_capture(&mut self, file: usize, block_octets: usize) -> Option<CaptureFile<'static>> {
@@ -130,7 +132,10 @@ impl Merged {
                 Some(open) => self.put(file, open),
                 None => {
                     if let Some(capture) = self.open_capture(file, BLOCK_OCTETS) {
-                        self.refill(file, Box::new(Open { capture, block: PacketBlock::default(), next: 0 }));
+                        self.refill(
+                            file,
+                            Box::new(Open { capture, block: PacketBlock::default(), next: 0, is_begun: false }),
+                        );
                     }
                 }
             }
@@ -201,6 +206,10 @@ impl PacketSource for Merged {
             self.open_waiting();
             let Some(Reverse((_, file))) = self.turns.pop() else { break };
             let Some(mut open) = self.open.get_mut(file).and_then(Option::take) else { continue };
+            if !open.is_begun {
+                open.is_begun = true;
+                self.shared.ends.begin(&self.paths[file]);
+            }
             let end = open.end_of_run(file, self.next_turn());
             let is_whole = end == open.block.packets().len();
             if is_whole && open.next == 0 && block.packets().is_empty() {

@@ -27,7 +27,7 @@ mod tests;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::error::{CaptureDamage, CaptureError};
 use self::file::{BLOCK_OCTETS, CaptureFile, Shared};
@@ -53,7 +53,7 @@ pub struct FileOptions {
 
 /// How the reading of files ended. Clones share the list.
 #[derive(Debug, Clone, Default)]
-pub struct FileEnds(Arc<Mutex<HashMap<PathBuf, FileState>>>);
+pub struct FileEnds(Arc<Mutex<FileStates>>);
 
 /// How the reading of a file ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +64,13 @@ pub enum CaptureEnd {
     Damaged,
     /// It could not be opened, or the system refused to read it, as it may not another time.
     Refused,
+}
+
+#[derive(Debug, Default)]
+struct FileStates {
+    files: HashMap<PathBuf, FileState>,
+    /// Those of which the first packets were delivered since somebody asked.
+    begun: Vec<PathBuf>,
 }
 
 /// What is known of a file.
@@ -77,14 +84,26 @@ struct FileState {
 impl FileEnds {
     /// How a file ended; `None` as long as not all that can be read of it was delivered.
     pub fn end_of(&self, path: &Path) -> Option<CaptureEnd> {
-        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = files.get(path).filter(|state| state.is_over)?;
+        let states = self.states();
+        let state = states.files.get(path).filter(|state| state.is_over)?;
         Some(state.failure.unwrap_or(CaptureEnd::Whole))
     }
 
+    /// The files of which the first packets were delivered since the last call.
+    pub fn take_begun(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.states().begun)
+    }
+
+    fn states(&self) -> MutexGuard<'_, FileStates> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, path: &Path) {
+        self.states().begun.push(path.to_owned());
+    }
+
     fn update(&self, path: &Path, update: impl FnOnce(&mut FileState)) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        update(files.entry(path.to_owned()).or_default());
+        update(self.states().files.entry(path.to_owned()).or_default());
     }
 }
 
@@ -121,6 +140,7 @@ struct Single {
     path: PathBuf,
     /// `None` when it could not be opened.
     capture: Option<CaptureFile<'static>>,
+    is_begun: bool,
     shared: Shared,
     warn: WarningHandler,
 }
@@ -130,7 +150,7 @@ impl Single {
         let capture = Input::open(path)
             .and_then(|input| CaptureFile::open(input, BLOCK_OCTETS, &mut shared))
             .inspect_err(|error| shared.fail(path, error, false, &warn));
-        Self { path: path.to_owned(), capture: capture.ok(), shared, warn }
+        Self { path: path.to_owned(), capture: capture.ok(), is_begun: false, shared, warn }
     }
 }
 
@@ -142,6 +162,10 @@ impl PacketSource for Single {
         };
         if let Err(error) = capture.fill(block, &mut self.shared) {
             self.shared.fail(&self.path, &error, true, &self.warn);
+        }
+        if !self.is_begun && !block.packets().is_empty() {
+            self.is_begun = true;
+            self.shared.ends.begin(&self.path);
         }
         if capture.has_ended() {
             self.shared.end(&self.path);

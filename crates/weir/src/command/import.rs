@@ -23,7 +23,8 @@ use weir_formats::{Format, nfcapd};
 
 use super::read_before::ReadBefore;
 use super::{
-    ArchiveArg, EnrichmentArgs, enriched, flows_not_stored, print_archived, print_books, show_or_build, was_stopped_short,
+    ArchiveArg, EnrichmentArgs, enriched, flows_not_stored, print_archived, print_books, show_or_build,
+    was_stopped_short,
 };
 use crate::running::{Foreground, was_stopped};
 use file_list::add_files;
@@ -158,7 +159,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if part.files.is_empty() {
             continue;
         }
-        let (is_bad, read) = args.import(part)?;
+        let (is_bad, read) = args.import(part, &before)?;
         failed |= is_bad;
         before.note(read)?;
         if was_stopped() {
@@ -182,7 +183,7 @@ const DAMAGE: [&str; 7] = [
 impl Args {
     /// Reads files of one kind; true when one of them could not be read, or nothing of all. With it come the files whose
     /// flows are in the archive now.
-    fn import(&self, part: &Part) -> anyhow::Result<(bool, FilesRead)> {
+    fn import(&self, part: &Part, before: &ReadBefore) -> anyhow::Result<(bool, FilesRead)> {
         let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok((false, Vec::new())) };
         let octets = part.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
         let bar = progress_bar(octets);
@@ -191,7 +192,7 @@ impl Args {
             bar.set_position(progress.component(part.source).map_or(0, |source| source.counter("octets_read")));
         };
         let begun = Instant::now();
-        let notices = Notices::to(|line| eprintln!("{line}"));
+        let notices = Notices::to(|line| eprintln!("{line}")).with_begun(before.begun_taker());
         let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, |_| {}, report, || ())?;
         let took = begun.elapsed();
         bar.finish_and_clear();

@@ -228,6 +228,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.output.begin(&forwarding, is_live);
     };
     let notices = Notices::to(|line| eprintln!("{line}"));
+    let notices = match &before {
+        Some(before) => notices.with_begun(before.begun_taker()),
+        None => notices,
+    };
     let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, begin, log_progress, || ())?;
     print_packets(&progress, begun.elapsed());
     print_archived(&progress);

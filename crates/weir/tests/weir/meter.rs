@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use weir_testkit::certificates::{Certificate, Says};
 use weir_testkit::{program, write_capture};
 
-use crate::process::{Collector, run, sent_to_nfcapd, weir};
+use crate::process::{Collector, run, sent_to_nfcapd, wait_for, weir};
 
 const PACKETS: u32 = 3_000;
 const FLOWS: u32 = 700;
@@ -323,6 +323,56 @@ fn what_was_read_before_an_interrupt_is_not_read_again() {
     );
     let output = run(&["meter", &first, &last, "--archive", &archive]);
     assert!(text(&output.stderr).contains("2 of 2 files left out"), "{}", text(&output.stderr));
+}
+
+/// The packets of a pipe lie between those of a file: when it waits for the pipe, the file is half read.
+#[test]
+fn a_file_that_was_read_in_part_before_a_kill_is_recognized() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [half, copy, other, pipe, archive, piped] =
+        ["half.pcap", "copy.pcap", "other.pcap", "pipe", "archive", "piped.pcap"].map(path);
+    let at = |secs: i64, number: u32| ((1_700_000_000 + secs) * 1_000_000 + i64::from(number), frame(number));
+    write_capture(Path::new(&half), (0..100).map(|number| at(0, number)).chain([at(2_000, 100)]));
+    write_capture(Path::new(&other), (0..100).map(|number| at(3_000, number)));
+    write_capture(Path::new(&piped), (0..10_000).map(|number| at(1_000, number)));
+    std::fs::copy(&half, &copy).expect("copied");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let mut metering = weir();
+    metering.args(["meter", &half, &pipe, &other, "--archive", &archive]).stderr(Stdio::null());
+    let mut metering = metering.spawn().expect("weir starts");
+    let octets = std::fs::read(&piped).expect("a capture");
+    let writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+    (&writer).write_all(&octets).expect("it is read");
+    wait_for("flows are stored", || {
+        // flows that have ended are handed on while packets come
+        (&writer).write_all(&octets[24..24 + 16 + 74]).expect("it is read");
+        let counted = run(&["sql", "-q", "--archive", &archive, "-o", "csv", "SELECT count(*) AS n FROM flows"]);
+        text(&counted.stdout).lines().nth(1).is_some_and(|count| count != "0")
+    });
+    metering.kill().expect("it still runs");
+    metering.wait().expect("it ends");
+
+    let before = flows(Path::new(&archive));
+    let output = run(&["meter", &copy, "--archive", &archive]);
+    let told = text(&output.stderr);
+    let expected = format!(
+        "{copy} is left out: a command that was reading it did not come to its end, and the archive has flows of it, \
+         perhaps not all, read from {half}\n1 of 1 files left out\nhint: --again "
+    );
+    assert!(output.status.success() && told.starts_with(&expected), "{told}");
+    assert_eq!(flows(Path::new(&archive)), before);
+    // what was not begun is read, and what is read to its end is as any other file
+    for arguments in
+        [&["meter", &other, "--archive", &archive][..], &["meter", &copy, "--archive", &archive, "--again"]]
+    {
+        let output = run(arguments);
+        let told = text(&output.stderr);
+        assert!(output.status.success() && !told.contains("left out"), "{told}");
+    }
+    let output = run(&["meter", &half, "--archive", &archive]);
+    let told = text(&output.stderr);
+    assert!(told.starts_with(&format!("{half} is left out: the archive has its flows, read from {copy}\n")), "{told}");
 }
 
 /// What exporters told of interfaces and samplers, without who they are.

@@ -77,6 +77,11 @@ impl Configuration {
         Ok(vec![open_files(&options, &warn)?])
     }
 
+    /// Reports the files of which packets were read for the first time; the flows that are at hand may have them.
+    pub(super) fn report_begun(&self, notices: &Notices) {
+        self.ends.take_begun().iter().for_each(|path| notices.file_begun(path));
+    }
+
     /// Notes the files of which all that can be read is in flows. Of several files whose packets are merged, that may be
     /// some when metering was stopped.
     pub(super) fn note_files(&self, notices: &Notices) {
