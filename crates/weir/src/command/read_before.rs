@@ -79,8 +79,8 @@ impl ReadBefore {
             }
             if let Some(name) = new.contents().find_map(|content| self.known.begun_as(&content)) {
                 eprintln!(
-                    "{} is left out: a command that was reading it did not come to its end, and the archive has flows of it, \
-                     perhaps not all{}",
+                    "{} is left out: a command that was reading it did not come to its end, and the archive may have a part \
+                     of its flows{}",
                     path.display(),
                     as_what(name, path)
                 );

@@ -357,8 +357,8 @@ fn a_file_that_was_read_in_part_before_a_kill_is_recognized() {
     let output = run(&["meter", &copy, "--archive", &archive]);
     let told = text(&output.stderr);
     let expected = format!(
-        "{copy} is left out: a command that was reading it did not come to its end, and the archive has flows of it, \
-         perhaps not all, read from {half}\n1 of 1 files left out\nhint: --again "
+        "{copy} is left out: a command that was reading it did not come to its end, and the archive may have a part of \
+         its flows, read from {half}\n1 of 1 files left out\nhint: --again "
     );
     assert!(output.status.success() && told.starts_with(&expected), "{told}");
     assert_eq!(flows(Path::new(&archive)), before);
