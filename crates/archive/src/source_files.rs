@@ -1,17 +1,19 @@
 //! Which files the flows of an archive were read from, so that a file that is read a second time is recognized.
 //!
 //! A file is known by its content, its checksum and its length: the same capture under another name counts twice as
-//! well. The list is written when the flows of a file are all in the archive; of a file that was read half before a kill
-//! nothing is known, and reading it again adds its first half again. A file that ends in damage is in the list too, as
-//! damaged: all that can be read of it is in the archive. What speaks against checksums of 32 bits is that
+//! well. The list is written when the flows of a file are all in the archive. A file that ends in damage is in the list
+//! too, as damaged: all that can be read of it is in the archive. What speaks against checksums of 32 bits is that
 //! one file in four billion of the same length is taken for another: whoever is told so can read it all the same.
+//!
+//! A second list has a line for each file before its first flows come to the archive, and loses it when the file is in the
+//! first one. So a file that was read half before a kill is recognized, too. How many of its flows there are is not known.
 //!
 //! One line a file: checksum, octets (of a damaged file with `damaged:` before them), name. The list may be lost or cut: then files are not recognized.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::{Action, ArchiveError, disk, folder};
@@ -20,7 +22,10 @@ use crate::{Action, ArchiveError, disk, folder};
 const FOLDER: &str = "sources";
 const LIST: &str = "files";
 const NEW: &str = "files.new";
+const BEGUN: &str = "begun";
+const BEGUN_NEW: &str = "begun.new";
 const FIRST_LINE: &str = "weir source files, version 1";
+const BEGUN_FIRST_LINE: &str = "weir source files begun, version 1";
 /// Comes before the octets of a file that could not be read to its end.
 const DAMAGED: &str = "damaged:";
 /// Octets read at a time.
@@ -73,6 +78,32 @@ pub struct ReadFile<'f> {
 pub struct SourceFiles {
     folder: PathBuf,
     known: HashMap<SourceFile, KnownFile>,
+    begun: HashMap<SourceFile, KnownFile>,
+}
+
+/// Takes down files whose first flows are about to come to an archive.
+#[derive(Debug, Clone)]
+pub struct BegunFiles {
+    folder: PathBuf,
+}
+
+impl BegunFiles {
+    /// Adds a file with the name under which it is read. Nothing is synced, as a power failure may take the flows as well.
+    pub fn add(&self, file: SourceFile, path: &Path) -> Result<(), ArchiveError> {
+        if !self.folder.is_dir() {
+            folder::create(&self.folder)?;
+        }
+        let place = self.folder.join(BEGUN);
+        let failed = Action::AccessSourceFiles.failed(&place);
+        let mut options = OpenOptions::new();
+        let written = disk::open_or_create(options.append(true).create(true), &place).and_then(|mut list| {
+            let first = if list.metadata()?.len() == 0 { format!("{BEGUN_FIRST_LINE}\n") } else { String::new() };
+            list.write_all(format!("{first}{:08x} {} {}\n", file.crc, file.octets, name(path)).as_bytes())
+        });
+        written.map_err(failed)?;
+        disk::written(&place);
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -85,14 +116,18 @@ impl SourceFiles {
     /// Those of the archive in this folder, which need not be there yet.
     pub fn of(archive: &Path) -> Result<Self, ArchiveError> {
         let folder = archive.join(FOLDER);
-        let path = folder.join(LIST);
-        let text = match fs::read(&path) {
-            Ok(octets) => String::from_utf8_lossy(&octets).into_owned(),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => String::new(),
-            Err(source) => return Err(Action::AccessSourceFiles.failed(&path)(source)),
-        };
-        let known = text.lines().skip(1).filter_map(parse).collect();
-        Ok(Self { folder, known })
+        let (known, begun) = (read(&folder.join(LIST))?, read(&folder.join(BEGUN))?);
+        Ok(Self { folder, known, begun })
+    }
+
+    /// Takes down files before their flows come.
+    pub fn begun_files(&self) -> BegunFiles {
+        BegunFiles { folder: self.folder.clone() }
+    }
+
+    /// The name under which a file of the same content was begun, and not read to its end.
+    pub fn begun_as(&self, file: &SourceFile) -> Option<&str> {
+        self.begun.get(file).filter(|_| !self.known.contains_key(file)).map(|begun| begun.name.as_str())
     }
 
     /// The name under which a file of the same content was read.
@@ -110,21 +145,54 @@ impl SourceFiles {
         for ReadFile { file, path, is_damaged } in files {
             self.known.entry(file).or_insert_with(|| KnownFile { name: name(path), is_damaged });
         }
-        let mut lines: Vec<_> = self.known.iter().collect();
+        folder::create(&self.folder)?;
+        self.write(LIST, NEW, FIRST_LINE, &self.known)?;
+        // others were added to it since it was read
+        let path = self.folder.join(BEGUN);
+        let before = read(&path)?;
+        if before.is_empty() {
+            return Ok(());
+        }
+        self.begun = before;
+        self.begun.retain(|file, _| !self.known.contains_key(file));
+        if self.begun.is_empty() {
+            return disk::remove(&path).map_err(Action::AccessSourceFiles.failed(&path));
+        }
+        self.write(BEGUN, BEGUN_NEW, BEGUN_FIRST_LINE, &self.begun)
+    }
+
+    /// Replaces a list.
+    fn write(
+        &self,
+        list: &str,
+        new: &str,
+        first_line: &str,
+        files: &HashMap<SourceFile, KnownFile>,
+    ) -> Result<(), ArchiveError> {
+        let mut lines: Vec<_> = files.iter().collect();
         lines.sort_by_key(|&(file, known)| (&known.name, file.octets, file.crc));
-        let mut text = format!("{FIRST_LINE}\n");
+        let mut text = format!("{first_line}\n");
         for (SourceFile { crc, octets }, KnownFile { name, is_damaged }) in lines {
             let damaged = if *is_damaged { DAMAGED } else { "" };
             // writing to a text does not fail
             let _ = writeln!(text, "{crc:08x} {damaged}{octets} {name}");
         }
-        folder::create(&self.folder)?;
-        let (new, path) = (self.folder.join(NEW), self.folder.join(LIST));
+        let (new, path) = (self.folder.join(new), self.folder.join(list));
         let failed = Action::AccessSourceFiles.failed(&path);
         disk::write_synced(&new, text.as_bytes()).map_err(failed)?;
         disk::rename(&new, &path).map_err(failed)?;
         folder::sync(&self.folder)
     }
+}
+
+/// Reads a list, which may not be there.
+fn read(path: &Path) -> Result<HashMap<SourceFile, KnownFile>, ArchiveError> {
+    let text = match fs::read(path) {
+        Ok(octets) => String::from_utf8_lossy(&octets).into_owned(),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => String::new(),
+        Err(source) => return Err(Action::AccessSourceFiles.failed(path)(source)),
+    };
+    Ok(text.lines().skip(1).filter_map(parse).collect())
 }
 
 /// The name as one line.
@@ -167,6 +235,25 @@ mod tests {
         assert_eq!(known.read_as(&again), Some(name(&path).as_str()));
         assert_eq!(known.read_as(&other), None);
         assert_eq!([one, cut, other].map(|file| known.was_damaged(&file)), [false, true, false]);
+    }
+
+    #[test]
+    fn a_file_is_begun_until_it_is_noted() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let [one, other] = [10, 11].map(|crc| SourceFile { crc, octets: 7 });
+        let known = SourceFiles::of(dir.path()).expect("nothing yet");
+        known.begun_files().add(one, Path::new("one.pcap")).expect("written");
+        known.begun_files().add(other, Path::new("other.pcap")).expect("written");
+        let mut known = SourceFiles::of(dir.path()).expect("readable");
+        assert_eq!([one, other].map(|file| known.read_as(&file).is_some()), [false, false]);
+        assert_eq!([one, other].map(|file| known.begun_as(&file).is_some()), [true, true]);
+        let path = Path::new("one.pcap");
+        known.add([ReadFile { file: one, path, is_damaged: false }]).expect("noted");
+        let mut known = SourceFiles::of(dir.path()).expect("readable");
+        assert_eq!([one, other].map(|file| known.begun_as(&file)), [None, Some("other.pcap")]);
+        known.add([ReadFile { file: other, path, is_damaged: true }]).expect("noted");
+        assert!(!dir.path().join(FOLDER).join(BEGUN).exists());
+        assert_eq!(known.begun_as(&other), None);
     }
 
     #[test]

@@ -19,8 +19,8 @@ mod filter;
 
 mod files;
 pub use files::{
-    CaptureDamage, CaptureError, CaptureReader, FILES_OPEN_MAX, FRAME_OCTETS_MAX, FailedFiles, FileOptions, Input,
-    open_files,
+    CaptureDamage, CaptureEnd, CaptureError, CaptureReader, FILES_OPEN_MAX, FRAME_OCTETS_MAX, FileEnds, FileOptions,
+    Input, open_files,
 };
 
 mod messages;

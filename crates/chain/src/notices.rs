@@ -8,10 +8,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Takes lines for whoever runs the chain, and the files that sources have read. Clones share both.
+/// Takes lines for whoever runs the chain, and the files that sources read. Clones share all of it.
 #[derive(Clone, Default)]
 pub struct Notices {
     taker: Option<Arc<Taker>>,
+    begun: Option<Arc<BegunTaker>>,
     files: Arc<Mutex<Vec<(PathBuf, FileEnd)>>>,
 }
 
@@ -27,10 +28,26 @@ pub enum FileEnd {
 /// What takes lines.
 type Taker = dyn Fn(&str) + Send + Sync;
 
+/// What takes the files of which something is about to be handed on.
+type BegunTaker = dyn Fn(&Path) + Send + Sync;
+
 impl Notices {
     /// Notices that go to a function instead of the log.
     pub fn to(taker: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { taker: Some(Arc::new(taker)), ..Self::default() }
+    }
+
+    /// The same, with a function that is called for each file before the first flows of it are handed on.
+    #[must_use]
+    pub fn with_begun(self, taker: impl Fn(&Path) + Send + Sync + 'static) -> Self {
+        Self { begun: Some(Arc::new(taker)), ..self }
+    }
+
+    /// Reports that a source is about to hand on the first flows of a file.
+    pub fn file_begun(&self, path: &Path) {
+        if let Some(taker) = &self.begun {
+            taker(path);
+        }
     }
 
     /// Hands a line on; it may have a remedy on a `hint:` line of its own.

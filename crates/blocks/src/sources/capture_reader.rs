@@ -130,6 +130,8 @@ struct Reading {
     files: u16,
     /// Whether the file that is read could be opened, and is of a known kind.
     is_begun: bool,
+    /// Files of which nothing was handed on; the decoder may have flows of them.
+    not_handed_on: Vec<PathBuf>,
 }
 
 /// What is counted of files.
@@ -174,6 +176,7 @@ impl Reading {
             reception: Reception::new(context),
             files: 0,
             is_begun: false,
+            not_handed_on: Vec::new(),
             books: BooksCounters::new(context),
         }
     }
@@ -184,6 +187,7 @@ impl Reading {
                 break;
             }
             self.is_begun = false;
+            self.not_handed_on.push(path.clone());
             let (end, is_refused) = match self.file(path) {
                 Ok(()) => (FileEnd::Whole, false),
                 Err(error) => {
@@ -192,6 +196,9 @@ impl Reading {
                     (FileEnd::Damaged, is_of_the_system(&error))
                 }
             };
+            if !self.is_begun {
+                self.not_handed_on.retain(|waiting| waiting != path);
+            }
             if self.is_begun && !is_refused && !self.stop.load(Ordering::Acquire) {
                 self.notices.file_ended(path, end);
             }
@@ -296,6 +303,9 @@ impl Reading {
             let delivery = self.decoder.take_delivery();
             if delivery.is_empty() {
                 break;
+            }
+            if delivery.flows.is_some() {
+                self.not_handed_on.drain(..).for_each(|path| self.notices.file_begun(&path));
             }
             if self.deliveries.send(delivery).is_err() {
                 // nobody takes anything any more

@@ -5,14 +5,15 @@
 
 pub mod options;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use weir_archive::{ArchiveError, Snapshot};
 use weir_chain::{
-    Built, Burst, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled, ReloadSignal,
-    Role, Source,
+    Built, Burst, ByteSize, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled,
+    ReloadSignal, Role, Source,
 };
 use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, Transport};
 use weir_flow::SequenceRow;
@@ -79,20 +80,25 @@ fn last_sequences(folder: &Path, notices: &Notices) -> Vec<SequenceRow> {
     }
 }
 
+/// Where so many sockets listen, each with a receive buffer of so many octets.
+fn announcement(local: SocketAddr, sockets: usize, buffer_octets: usize) -> String {
+    let buffer = ByteSize::from_bytes(buffer_octets as u64);
+    match sockets {
+        1 => format!("listening on {local} with 1 socket, receive buffer {buffer}"),
+        _ => format!("listening on {local} with {sockets} sockets, receive buffer {buffer} each"),
+    }
+}
+
 /// Says where the collector listens. Scripts wait for this line, whatever is logged.
 fn announce(collector: &Collector, notices: &Notices) {
     let sockets = collector.sockets();
     if let Some(first) = sockets.first() {
-        notices.send(&format!(
-            "listening on {} with {} sockets, receive buffer {} KiB each",
-            first.local,
-            sockets.iter().filter(|socket| socket.local == first.local).count(),
-            first.buffer_octets_granted / 1024
-        ));
+        let count = sockets.iter().filter(|socket| socket.local == first.local).count();
+        notices.send(&announcement(first.local, count, first.buffer_octets_granted));
         if first.buffer_octets_granted < first.buffer_octets_asked {
             notices.send(&format!(
-                "asked for a receive buffer of {} KiB\nhint: sysctl -w net.core.rmem_max={}",
-                first.buffer_octets_asked / 1024,
+                "asked for a receive buffer of {}\nhint: sysctl -w net.core.rmem_max={}",
+                ByteSize::from_bytes(first.buffer_octets_asked as u64),
                 first.buffer_octets_asked
             ));
         }
@@ -179,6 +185,17 @@ mod tests {
     /// The compliance test takes a reference that lives as long as the program. It has no end of its own, so the test
     /// of sources cannot read it; what follows asks for the same.
     const COLLECTOR: &'static dyn AnyKind = &KIND;
+
+    #[test]
+    fn where_it_listens_is_a_sentence_that_scripts_can_wait_for() {
+        let local = SocketAddr::from(([127, 0, 0, 1], 2055));
+        assert_eq!(
+            announcement(local, 1, 128 << 20),
+            "listening on 127.0.0.1:2055 with 1 socket, receive buffer 128MiB"
+        );
+        let expected = "listening on 127.0.0.1:2055 with 4 sockets, receive buffer 208KiB each";
+        assert_eq!(announcement(local, 4, 212_992), expected);
+    }
 
     #[test]
     fn the_defaults_are_those_of_the_collector() {

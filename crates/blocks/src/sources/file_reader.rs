@@ -223,7 +223,7 @@ impl Reading {
         let mut reader = AnyReader::open(path, self.format, &self.mapping)?;
         self.reception.begin_file();
         let before = self.octets.get();
-        let read = self.batches(&mut reader, before);
+        let read = self.batches(path, &mut reader, before);
         self.octets.add((before + octets).saturating_sub(self.octets.get()));
         let lost = reader.lost();
         self.records_damaged.add(lost.records);
@@ -249,7 +249,8 @@ impl Reading {
     }
 
     /// Hands on all batches of a file.
-    fn batches(&mut self, reader: &mut AnyReader, before: u64) -> Result<(), FormatError> {
+    fn batches(&mut self, path: &Path, reader: &mut AnyReader, before: u64) -> Result<(), FormatError> {
+        let mut is_begun = false;
         while let Some(flows) = reader.next() {
             let flows = self.reception.judged_flows(flows?);
             self.octets.add((before + reader.octets_read()).saturating_sub(self.octets.get()));
@@ -257,6 +258,10 @@ impl Reading {
             let rows = flows.rows() as u64;
             let others = reader.take_options().into_iter().collect();
             let delivery = Delivery { flows: Some(flows), side_tables: SideTables { books: Some(books), others } };
+            if !is_begun {
+                is_begun = true;
+                self.notices.file_begun(path);
+            }
             if !self.hand_on(delivery) {
                 return Ok(());
             }

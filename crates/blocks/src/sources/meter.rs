@@ -36,8 +36,8 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
     name: "meter",
     role: Role::Source,
     inputs: &[],
-    doc: "Meters packets into flows: of capture files (pcap, pcapng, also compressed with gzip or zstd), which are merged \
-          by the times of packets, or of interfaces. Flows are handed on as they end, those of several workers in no \
+    doc: "Meters packets into flows: of capture files (pcap, pcapng, also compressed with gzip, zstd, xz, bzip2 or lz4), \
+          which are merged by the times of packets, or of interfaces. Flows are handed on as they end, those of several workers in no \
           particular order; which flows there are does not depend on the number of workers, unless the table was full. \
           With them come lines of the books that count them as stored, and what `filter` left out. Beside them it tells \
           the interfaces, and how packets were sampled, as rows of `exporter_options`. Every packet \
@@ -163,6 +163,9 @@ impl Source for MeterSource {
         };
         let side_tables = self.telling.tell(batches.last());
         let mut side_tables = Some(side_tables);
+        if !batches.is_empty() {
+            self.configuration.report_begun(&self.notices);
+        }
         for flows in batches {
             let mut side_tables = side_tables.take().unwrap_or_default();
             side_tables.books = Some(BooksBatch::from_rows(&stored_rows(&flows)));
@@ -184,8 +187,8 @@ impl Source for MeterSource {
             self.notices.send(&format!("error: {interfaces} is gone; it is tried again every {:?}", retry.every()));
             return Ok(Pulled::More);
         }
-        // packets of several files are merged, so of a stopped run it is not known which files were read
-        if matches!(pulled, Pulled::Ended) && !self.is_stopped {
+        // every packet that was read is in a flow by now, also when metering was stopped
+        if matches!(pulled, Pulled::Ended) {
             self.configuration.note_files(&self.notices);
         }
         Ok(pulled)

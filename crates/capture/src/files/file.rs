@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::mem;
 
-use super::FailedFiles;
+use super::FileEnds;
 use super::error::{CaptureDamage, CaptureError};
 use super::input::Input;
 use super::interfaces::Interfaces;
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     pub(super) interfaces: Interfaces,
     /// Which packets are delivered, `None` for all.
     pub(super) filter: Option<Filter>,
-    pub(super) failed: FailedFiles,
+    pub(super) ends: FileEnds,
 }
 
 /// An open capture file.

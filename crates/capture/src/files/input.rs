@@ -1,22 +1,14 @@
 //! Where the octets of a file come from: a file or standard input, as it is or compressed.
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
-
 use super::error::CaptureError;
+use super::packed::{self, Packed};
 use super::pcap::HEADER_OCTETS;
 
-/// Octets that show how a file is compressed, if it is.
-const MAGIC_OCTETS: usize = 4;
-const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Compressed octets read at a time.
-const COMPRESSED_OCTETS: usize = 128 << 10;
-
-/// An open file, decompressed if it begins as gzip or zstd does.
+/// An open file, decompressed if it begins as files of gzip, zstd, xz, bzip2 or lz4 do.
 pub struct Input<'a> {
     /// What was read of it to see what it is; belongs before the octets of `reader`.
     start: Vec<u8>,
@@ -45,18 +37,10 @@ impl<'a> Input<'a> {
     /// Begins to read; waits for the first octets.
     pub fn new(reader: impl Read + Send + 'a) -> Result<Self, CaptureError> {
         let mut input = Self { start: Vec::new(), reader: Box::new(reader), is_regular: false, is_compressed: false };
-        input.read_start(MAGIC_OCTETS)?;
-        let is_gzip = input.start.starts_with(&GZIP);
-        if !is_gzip && input.start != ZSTD {
-            return Ok(input);
-        }
-        let whole = BufReader::with_capacity(COMPRESSED_OCTETS, Cursor::new(input.start).chain(input.reader));
-        let reader: Box<dyn Read + Send + 'a> = if is_gzip {
-            Box::new(MultiGzDecoder::new(whole))
-        } else {
-            let decoder = zstd::stream::read::Decoder::with_buffer(whole);
-            Box::new(decoder.map_err(|error| CaptureError::Read { offset: 0, error })?)
-        };
+        input.read_start(packed::MAGIC_OCTETS)?;
+        let Some(packed) = Packed::of(&input.start) else { return Ok(input) };
+        let whole = Cursor::new(input.start).chain(input.reader);
+        let reader = packed.unpack(whole).map_err(|error| CaptureError::Read { offset: 0, error })?;
         Ok(Self { start: Vec::new(), reader, is_regular: false, is_compressed: true })
     }
 

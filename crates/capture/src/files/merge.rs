@@ -14,7 +14,8 @@ use super::input::Input;
 use crate::WarningHandler;
 use crate::source::{FillOutcome, Interface, PacketBlock, PacketSource, SourceCounts, SourceError};
 
-/// Most capture files that are open at once. Each has a block, so this also limits memory, to about 160 MiB.
+/// Most capture files that are open at once. Each has a block, so this also limits memory, to about 160 MiB without what
+/// decompression takes.
 pub const FILES_OPEN_MAX: usize = 256;
 
 /// Octets of a file that are read to see when it begins.
@@ -50,6 +51,8 @@ struct Open {
     block: PacketBlock,
     /// Position of the next packet in the block.
     next: usize,
+    /// Whether packets of it were delivered.
+    is_begun: bool,
 }
 
 impl Merged {
@@ -91,6 +94,7 @@ impl Merged {
             if let Err(error) = result {
                 self.shared.fail(&self.paths[file], &error, true, &self.warn);
             }
+            self.shared.end(&self.paths[file]);
             return None;
         };
         let turn = (first.time_us, file);
@@ -103,7 +107,7 @@ impl Merged {
             self.shared.fail(&self.paths[file], &error, true, &self.warn);
         }
         capture.set_block_octets(BLOCK_OCTETS);
-        Some(Waiting { turn, open: Some(Box::new(Open { capture, block, next: 0 })) })
+        Some(Waiting { turn, open: Some(Box::new(Open { capture, block, next: 0, is_begun: false })) })
     }
 
     fn open_capture(&mut self, file: usize, block_octets: usize) -> Option<CaptureFile<'static>> {
@@ -128,7 +132,10 @@ impl Merged {
                 Some(open) => self.put(file, open),
                 None => {
                     if let Some(capture) = self.open_capture(file, BLOCK_OCTETS) {
-                        self.refill(file, Box::new(Open { capture, block: PacketBlock::default(), next: 0 }));
+                        self.refill(
+                            file,
+                            Box::new(Open { capture, block: PacketBlock::default(), next: 0, is_begun: false }),
+                        );
                     }
                 }
             }
@@ -139,6 +146,7 @@ impl Merged {
     fn refill(&mut self, file: usize, mut open: Box<Open>) {
         open.next = 0;
         if open.capture.has_ended() {
+            self.shared.end(&self.paths[file]);
             return;
         }
         if let Err(error) = open.capture.fill(&mut open.block, &mut self.shared) {
@@ -147,11 +155,13 @@ impl Merged {
         self.put(file, open);
     }
 
-    /// Waits for the turn of the next packet of a file.
+    /// Waits for the turn of the next packet of a file, which has ended when there is none.
     fn put(&mut self, file: usize, open: Box<Open>) {
         if let Some(packet) = open.block.packets().get(open.next) {
             self.turns.push(Reverse((packet.time_us, file)));
             self.open[file] = Some(open);
+        } else {
+            self.shared.end(&self.paths[file]);
         }
     }
 
@@ -196,6 +206,10 @@ impl PacketSource for Merged {
             self.open_waiting();
             let Some(Reverse((_, file))) = self.turns.pop() else { break };
             let Some(mut open) = self.open.get_mut(file).and_then(Option::take) else { continue };
+            if !open.is_begun {
+                open.is_begun = true;
+                self.shared.ends.begin(&self.paths[file]);
+            }
             let end = open.end_of_run(file, self.next_turn());
             let is_whole = end == open.block.packets().len();
             if is_whole && open.next == 0 && block.packets().is_empty() {

@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng, as they are or compressed with gzip or zstd.
+//! Capture files: pcap and pcapng, as they are or compressed with gzip, zstd, xz, bzip2 or lz4.
 //!
 //! ```text
 //! input ─▶ capture ─▶ pcap or pcapng ─▶ sink ─▶ block
@@ -14,6 +14,7 @@ mod file;
 mod input;
 mod interfaces;
 mod merge;
+mod packed;
 mod pcap;
 mod pcapng;
 mod reader;
@@ -23,9 +24,10 @@ mod time;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::error::{CaptureDamage, CaptureError};
 use self::file::{BLOCK_OCTETS, CaptureFile, Shared};
@@ -45,30 +47,69 @@ pub struct FileOptions {
     pub paths: Vec<PathBuf>,
     /// Which packets to deliver, in libpcap's language; `None` for all. The others are counted in `frames_filtered`.
     pub filter: Option<String>,
-    /// Where the files are noted that could not be read, or not to their end.
-    pub failed: FailedFiles,
+    /// Where the end of each file is noted.
+    pub ends: FileEnds,
 }
 
-/// Files that could not be read. Clones share the list.
+/// How the reading of files ended. Clones share the list.
 #[derive(Debug, Clone, Default)]
-pub struct FailedFiles(Arc<Mutex<Vec<(PathBuf, bool)>>>);
+pub struct FileEnds(Arc<Mutex<FileStates>>);
 
-impl FailedFiles {
-    /// Whether a file failed: `Some(true)` when packets before its damage may have been delivered, `Some(false)` when it
-    /// could not be opened, `None` when nothing was wrong with it so far.
-    pub fn failure_of(&self, path: &Path) -> Option<bool> {
-        let failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.iter().find(|(failed, _)| failed == path).map(|(_, is_open)| *is_open)
+/// How the reading of a file ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaptureEnd {
+    /// All of its packets were delivered.
+    Whole,
+    /// The packets before its damage were delivered.
+    Damaged,
+    /// It could not be opened, or the system refused to read it, as it may not another time.
+    Refused,
+}
+
+#[derive(Debug, Default)]
+struct FileStates {
+    files: HashMap<PathBuf, FileState>,
+    /// Those of which the first packets were delivered since somebody asked.
+    begun: Vec<PathBuf>,
+}
+
+/// What is known of a file.
+#[derive(Debug, Default)]
+struct FileState {
+    /// How it will end when its last packet is delivered, if not well.
+    failure: Option<CaptureEnd>,
+    is_over: bool,
+}
+
+impl FileEnds {
+    /// How a file ended; `None` as long as not all that can be read of it was delivered.
+    pub fn end_of(&self, path: &Path) -> Option<CaptureEnd> {
+        let states = self.states();
+        let state = states.files.get(path).filter(|state| state.is_over)?;
+        Some(state.failure.unwrap_or(CaptureEnd::Whole))
     }
 
-    fn add(&self, path: &Path, is_open: bool) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), is_open));
+    /// The files of which the first packets were delivered since the last call.
+    pub fn take_begun(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.states().begun)
+    }
+
+    fn states(&self) -> MutexGuard<'_, FileStates> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, path: &Path) {
+        self.states().begun.push(path.to_owned());
+    }
+
+    fn update(&self, path: &Path, update: impl FnOnce(&mut FileState)) {
+        update(self.states().files.entry(path.to_owned()).or_default());
     }
 }
 
 impl FileOptions {
     fn shared(&self, filter: Option<Filter>) -> Shared {
-        Shared { filter, failed: self.failed.clone(), ..Shared::default() }
+        Shared { filter, ends: self.ends.clone(), ..Shared::default() }
     }
 }
 
@@ -99,6 +140,7 @@ struct Single {
     path: PathBuf,
     /// `None` when it could not be opened.
     capture: Option<CaptureFile<'static>>,
+    is_begun: bool,
     shared: Shared,
     warn: WarningHandler,
 }
@@ -108,7 +150,7 @@ impl Single {
         let capture = Input::open(path)
             .and_then(|input| CaptureFile::open(input, BLOCK_OCTETS, &mut shared))
             .inspect_err(|error| shared.fail(path, error, false, &warn));
-        Self { path: path.to_owned(), capture: capture.ok(), shared, warn }
+        Self { path: path.to_owned(), capture: capture.ok(), is_begun: false, shared, warn }
     }
 }
 
@@ -120,6 +162,13 @@ impl PacketSource for Single {
         };
         if let Err(error) = capture.fill(block, &mut self.shared) {
             self.shared.fail(&self.path, &error, true, &self.warn);
+        }
+        if !self.is_begun && !block.packets().is_empty() {
+            self.is_begun = true;
+            self.shared.ends.begin(&self.path);
+        }
+        if capture.has_ended() {
+            self.shared.end(&self.path);
         }
         Ok(if block.packets().is_empty() { FillOutcome::Ended } else { FillOutcome::Packets })
     }
@@ -139,8 +188,14 @@ impl Shared {
         self.counts.files_failed += 1;
         // what the system refuses to read may be read another time, as what could not be opened
         let is_refused = matches!(error, CaptureError::Read { error, .. } if error.raw_os_error().is_some());
-        self.failed.add(path, is_open && !is_refused);
+        let end = if is_open && !is_refused { CaptureEnd::Damaged } else { CaptureEnd::Refused };
+        self.ends.update(path, |state| state.failure = state.failure.or(Some(end)));
         let name: &dyn Display = if path.as_os_str() == "-" { &"standard input" } else { &path.display() };
         warn(&format!("{name}: {error}"));
+    }
+
+    /// Notes that the last packet of a file is being delivered.
+    fn end(&self, path: &Path) {
+        self.ends.update(path, |state| state.is_over = true);
     }
 }

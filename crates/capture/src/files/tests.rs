@@ -11,7 +11,7 @@ use weir_wire::packet::LinkType;
 
 use super::file::{BLOCK_OCTETS, Shared};
 use super::merge::Merged;
-use super::{FRAME_OCTETS_MAX, FileOptions, open_files};
+use super::{CaptureEnd, FRAME_OCTETS_MAX, FileOptions, open_files};
 use crate::source::{FillOutcome, PacketBlock, PacketSource, SourceCounts};
 
 /// Time, length on the wire, position of the interface, octets.
@@ -438,6 +438,16 @@ fn gzip(octets: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// What a program with its option `-c` makes of octets; `None` where it is not installed.
+fn packed_by(program: &str, octets: &[u8]) -> Option<Vec<u8>> {
+    let program = weir_testkit::program(program)?;
+    let folder = Folder::new();
+    let path = folder.put("plain", octets);
+    let output = std::process::Command::new(program).arg("-c").arg(path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(output.stdout)
+}
+
 #[test]
 fn records_go_on_in_the_next_block_compressed_or_not() {
     let (octets, packets) = large(LITTLE);
@@ -445,12 +455,16 @@ fn records_go_on_in_the_next_block_compressed_or_not() {
     let (first, second) = octets.split_at(octets.len() / 3);
     let zipped = [gzip(first), gzip(second)].concat();
     let zstd = zstd::encode_all(octets.as_slice(), 1).unwrap();
-    for form in [&octets, &zipped, &zstd] {
+    let programs = ["xz", "bzip2", "lz4"].into_iter();
+    let packed =
+        programs.filter_map(|program| Some([packed_by(program, first)?, packed_by(program, second)?].concat()));
+    let forms: Vec<_> = [octets.clone(), zipped, zstd].into_iter().chain(packed).collect();
+    for form in &forms {
         let read = read(form);
         assert!(read.packets == packets);
         assert_eq!((read.counts.octets_read, read.counts.files_failed), (octets.len() as u64, 0));
     }
-    for form in [&zipped, &zstd] {
+    for form in &forms[1..] {
         let read = read(&form[..form.len() / 2]);
         assert!(read.packets == packets[..read.packets.len()]);
         assert!(read.packets.len() > 1_000, "{}", read.packets.len());
@@ -528,6 +542,29 @@ fn large_files_are_merged_over_many_blocks() {
     packets.extend(others);
     packets.sort_by_key(|packet| packet.0);
     assert!(read.packets == packets);
+}
+
+#[test]
+fn a_file_is_over_when_its_last_packet_is_delivered() {
+    let folder = Folder::new();
+    let cut = small_pcap(&[3, 4]);
+    let paths = [
+        folder.put("first", &small_pcap(&[1, 2])),
+        folder.put("cut", &cut[..cut.len() - 1]),
+        folder.put("large", &large(LITTLE).0),
+        folder.folder.path().join("missing"),
+    ];
+    let options = FileOptions { paths: paths.to_vec(), ..FileOptions::default() };
+    let mut source = open_files(&options, &folder.warn()).unwrap();
+    let ends = || paths.each_ref().map(|path| options.ends.end_of(path));
+    assert_eq!(ends(), [None; 4]);
+    let mut block = PacketBlock::default();
+    for cut in [None, Some(CaptureEnd::Damaged)] {
+        assert_eq!(source.fill(&mut block).unwrap(), FillOutcome::Packets);
+        assert_eq!(ends(), [Some(CaptureEnd::Whole), cut, None, None]);
+    }
+    folder.drain(source);
+    assert_eq!(ends(), [Some(CaptureEnd::Whole), Some(CaptureEnd::Damaged), Some(CaptureEnd::Whole), None]);
 }
 
 /// A pipe cannot be opened twice, and gives what it has without waiting until a block is full.

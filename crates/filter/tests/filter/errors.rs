@@ -30,6 +30,33 @@ fn unknown_words() {
     check("icmp 8", "     ^ unknown word '8' after 'icmp'\nhint: after 'icmp' may come: code, type");
 }
 
+/// What is meant goes by what may stand there: behind a direction that is never the protocol.
+#[test]
+fn misspellings_in_their_context() {
+    for (text, wrong, meant) in [
+        ("prot 6", "prot", "protocol"),
+        ("proto udp and prot 6", "prot", "protocol"),
+        ("src prot 80", "prot", "port"),
+        ("not dst prot 80", "prot", "port"),
+        ("src or dst prot 80", "prot", "port"),
+        ("src and dst prot 80", "prot", "port"),
+        ("(src nat prot 80)", "prot", "port"),
+        ("dst nat prot in [80 443]", "prot", "port"),
+        ("src_prot 80", "src_prot", "src_port"),
+        ("src prt 80", "prt", "port"),
+        ("dst porrt 80", "porrt", "port"),
+        ("proto tcp and src hots 192.0.2.1", "hots", "host"),
+        ("dst maks 24", "maks", "mask"),
+        ("src vlam 3", "vlam", "vlan"),
+        ("dst contry CH", "contry", "country"),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert_eq!(&text[error.span.clone()], wrong, "{text}");
+        let rendered = error.render(text);
+        assert!(rendered.ends_with(&format!("\nhint: did you mean '{meant}'?")), "{rendered}");
+    }
+}
+
 #[test]
 fn unknown_directions() {
     check("in port 80", "^^ 'port' has no direction 'in'\nhint: 'port' knows: none, dst, nat, src, dst nat, src nat");

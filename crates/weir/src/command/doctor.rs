@@ -52,12 +52,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for path in &args.files {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let (report, outcome) = examine_capture(file, Limits::default());
+        let unreadable = || format!("cannot read {} to its end", path.display());
+        let outcome = match outcome {
+            // nothing came of it for this reason, and not for those that the report would suppose
+            Err(error) if report.exporters.is_empty() => return Err(error).with_context(unreadable),
+            outcome => outcome.with_context(unreadable),
+        };
         if args.files.len() > 1 {
             eprintln!("{}:", path.display());
         }
         let found = write(&report, args)?;
         worst = worst.into_iter().chain(found).min();
-        outcome.with_context(|| format!("cannot read {} to its end", path.display()))?;
+        outcome?;
     }
     Ok(if worst == Some(Severity::Error) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -22,7 +22,10 @@ use weir_chain::{Chain, ChainBuilder, FileEnd, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
 use super::read_before::ReadBefore;
-use super::{ArchiveArg, EnrichmentArgs, enriched, print_archived, print_books, show_or_build};
+use super::{
+    ArchiveArg, EnrichmentArgs, enriched, flows_not_stored, print_archived, print_books, show_or_build,
+    was_stopped_short,
+};
 use crate::running::{Foreground, was_stopped};
 use file_list::add_files;
 use follow::ImportCounts;
@@ -44,8 +47,9 @@ Examples:
 /// Read captures (pcap, pcapng) of export datagrams, IPFIX files, and flow files of other programs into an archive
 ///
 /// Captures and IPFIX files go through the same decoders and books as live traffic; the time of capture, or of export in
-/// IPFIX files, stands for the time of reception. Flow files are those of nfdump (nfcapd), flow-tools, Zeek (conn.log), SiLK
-/// (what rwcut prints), CSV and Parquet. The content of a file shows which of these it is.
+/// IPFIX files, stands for the time of reception. Both may be compressed with gzip, zstd, xz, bzip2 or lz4. Flow files are
+/// those of nfdump (nfcapd), flow-tools, Zeek (conn.log), SiLK (what rwcut prints), CSV and Parquet. The content of a file
+/// shows which of these it is.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -155,7 +159,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if part.files.is_empty() {
             continue;
         }
-        let (is_bad, read) = args.import(part)?;
+        let (is_bad, read) = args.import(part, &before)?;
         failed |= is_bad;
         before.note(read)?;
         if was_stopped() {
@@ -179,7 +183,7 @@ const DAMAGE: [&str; 7] = [
 impl Args {
     /// Reads files of one kind; true when one of them could not be read, or nothing of all. With it come the files whose
     /// flows are in the archive now.
-    fn import(&self, part: &Part) -> anyhow::Result<(bool, FilesRead)> {
+    fn import(&self, part: &Part, before: &ReadBefore) -> anyhow::Result<(bool, FilesRead)> {
         let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok((false, Vec::new())) };
         let octets = part.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
         let bar = progress_bar(octets);
@@ -188,7 +192,7 @@ impl Args {
             bar.set_position(progress.component(part.source).map_or(0, |source| source.counter("octets_read")));
         };
         let begun = Instant::now();
-        let notices = Notices::to(|line| eprintln!("{line}"));
+        let notices = Notices::to(|line| eprintln!("{line}")).with_begun(before.begun_taker());
         let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, |_| {}, report, || ())?;
         let took = begun.elapsed();
         bar.finish_and_clear();
@@ -218,7 +222,8 @@ impl Args {
             eprintln!("error: nothing could be read");
             return Ok((true, Vec::new()));
         }
-        Ok((counter("files_failed") > 0, notices.files_ended()))
+        let read = if was_stopped_short(&progress) { Vec::new() } else { notices.files_ended() };
+        Ok((counter("files_failed") > 0, read))
     }
 
     /// Reads nfcapd files into the archive, all of them whatever signal comes.
@@ -233,9 +238,7 @@ impl Args {
         let (progress, ended) = running.wait();
         ended.context("importing ended")?;
         let counter = |name: &str| progress.component(FILES).map_or(0, |source| source.counter(name));
-        let lost = progress
-            .component("archive")
-            .map_or(0, |sink| sink.counter("rows_refused") + sink.counter("rows_lost") + sink.rows_discarded);
+        let lost = flows_not_stored(&progress);
         anyhow::ensure!(lost == 0, "{lost} flows could not be written to the archive");
         Ok(ImportCounts {
             flows: counter("records_stored"),

@@ -24,7 +24,7 @@ use weir_export::Refusal;
 use weir_flow::Column;
 
 use super::read_before::ReadBefore;
-use super::{StatisticsArgs, enriched, print_archived, print_counted, show_or_build};
+use super::{StatisticsArgs, enriched, print_archived, print_counted, show_or_build, was_stopped_short};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -47,8 +47,8 @@ Examples:
 /// Meter packets of interfaces or capture files into flows
 ///
 /// Flows go into an archive, into statistics, to collectors as NetFlow v5, v9 or IPFIX, or to standard output as text; any of
-/// these at the same time, and without any of them to standard output. Captures (pcap, pcapng, also compressed with gzip or zstd)
-/// are merged by the times of their packets. Capturing takes CAP_NET_RAW; reading files takes nothing.
+/// these at the same time, and without any of them to standard output. Captures (pcap, pcapng, also compressed with gzip, zstd,
+/// xz, bzip2 or lz4) are merged by the times of their packets. Capturing takes CAP_NET_RAW; reading files takes nothing.
 ///
 /// Every packet is counted, and the counts are printed at the end. The exit status is 1 when not everything could be
 /// metered or written, and 3 when it could but flows were not sent to a collector, or perhaps did not arrive as far as the
@@ -228,6 +228,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.output.begin(&forwarding, is_live);
     };
     let notices = Notices::to(|line| eprintln!("{line}"));
+    let notices = match &before {
+        Some(before) => notices.with_begun(before.begun_taker()),
+        None => notices,
+    };
     let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, begin, log_progress, || ())?;
     print_packets(&progress, begun.elapsed());
     print_archived(&progress);
@@ -239,7 +243,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.component("cassandra").iter().for_each(|stored| super::forward::print_stored(stored));
     ended.context("metering ended")?;
     let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
-    if let Some(before) = before {
+    if let Some(before) = before.filter(|_| !was_stopped_short(&progress)) {
         before.note(notices.files_ended())?;
     }
     let unsent = progress.component("export").and_then(unsent);

@@ -39,6 +39,7 @@ use clap::ValueEnum;
 use weir_blocks::sinks::statistics::{SeriesOptions, StatisticsSinkOptions};
 use weir_blocks::transforms::enrich::{self, AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::config::ThreadChoice;
+use weir_chain::run::ComponentProgress;
 use weir_chain::{ByteSize, Chain, ChainBuilder, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
@@ -49,6 +50,7 @@ use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl};
 use weir_wire::WireError;
 
 use crate::flags::Flags;
+use crate::running::was_stopped;
 
 /// Where the archive is and how much a question may use.
 #[derive(Debug, clap::Args)]
@@ -326,10 +328,24 @@ pub(crate) fn print_archived(progress: &Progress) {
         archive.counter("segments_sealed"),
         archive.counter("octets_sealed")
     );
-    let lost = archive.counter("rows_refused") + archive.counter("rows_lost") + archive.rows_discarded;
+    let lost = flows_not_stored(progress);
     if lost > 0 {
         eprintln!("warning: {lost} flows could not be written");
     }
+}
+
+/// Flows that came as far as the archive of a chain and are not in it.
+pub(crate) fn flows_not_stored(progress: &Progress) -> u64 {
+    let lost = |archive: &ComponentProgress| {
+        archive.counter("rows_refused") + archive.counter("rows_lost") + archive.rows_discarded
+    };
+    progress.component("archive").map_or(0, lost)
+}
+
+/// Whether a chain was stopped while its archive could not take all flows, on a full disk for instance: what was read before
+/// the stop is then not all stored.
+pub(crate) fn was_stopped_short(progress: &Progress) -> bool {
+    was_stopped() && flows_not_stored(progress) > 0
 }
 
 /// Prints what the statistics of a chain have counted.

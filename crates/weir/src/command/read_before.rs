@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use tracing::warn;
 use weir_archive::{ReadFile, SourceFile, SourceFiles};
 use weir_capture::Input;
 use weir_chain::FileEnd;
@@ -31,9 +32,9 @@ impl NewFile {
 }
 
 impl ReadBefore {
-    /// Takes away the files that the archive has the flows of, and says so. All stay when they are read `again`, and so
-    /// does what cannot be read: whoever reads it says what is wrong. What is no file can be read only once, so it stays,
-    /// and a line says that it is not compared.
+    /// Takes away the files that the archive has the flows of, or some of them, and says so. All stay when they are read
+    /// `again`, and so does what cannot be read: whoever reads it says what is wrong. What is no file can be read only once,
+    /// so it stays, and a line says that it is not compared.
     pub(crate) fn leave_out(archive: &Path, files: &mut Vec<PathBuf>, again: bool) -> anyhow::Result<Self> {
         let mut found = Self { known: SourceFiles::of(archive)?, new: Vec::new() };
         let before = files.len();
@@ -76,6 +77,15 @@ impl ReadBefore {
                 eprintln!("{} is left out: the archive has {what}{}", path.display(), as_what(name, path));
                 return false;
             }
+            if let Some(name) = new.contents().find_map(|content| self.known.begun_as(&content)) {
+                eprintln!(
+                    "{} is left out: a command that was reading it did not come to its end, and the archive may have a part \
+                     of its flows{}",
+                    path.display(),
+                    as_what(name, path)
+                );
+                return false;
+            }
             let mut others = self.new.iter().flat_map(NewFile::contents);
             if others.any(|other| new.contents().any(|content| content == other)) {
                 eprintln!("{} is left out: it is named twice", path.display());
@@ -84,6 +94,20 @@ impl ReadBefore {
         }
         self.new.push(new);
         true
+    }
+
+    /// Takes down each file before its first flows come to the archive.
+    pub(crate) fn begun_taker(&self) -> impl Fn(&Path) + Send + Sync + 'static + use<> {
+        let begun = self.known.begun_files();
+        let new = self.new.iter().map(|new| (new.path.clone(), new.contents().collect::<Vec<_>>()));
+        let new: HashMap<PathBuf, Vec<SourceFile>> = new.collect();
+        move |path| {
+            for file in new.get(path).into_iter().flatten() {
+                if let Err(error) = begun.add(*file, path) {
+                    warn!("{} will not be recognized if this command is killed: {error}", path.display());
+                }
+            }
+        }
     }
 
     /// Notes the files that were read, of those that were about to be: what was read of them is in the archive.

@@ -112,6 +112,48 @@ fn names_are_columns_by_every_way() {
     assert!(!table.contains('\x1b') && table.contains("curl/8"), "{table}");
 }
 
+/// A segment of a connection, to port 443 or from it.
+fn segment(is_answer: bool, sequence: u32, flags: u8, text: &[u8]) -> Vec<u8> {
+    let ports = if is_answer { [1, 187, 0x9c, 0x40] } else { [0x9c, 0x40, 1, 187] };
+    let header = [&ports[..], &sequence.to_be_bytes(), &[0, 0, 0, 0, 0x50, flags, 1, 0, 0, 0, 0, 0]].concat();
+    let mut frame = ethernet(6, 3, &[&header[..], text].concat());
+    if is_answer {
+        // the addresses behind an Ethernet header of 14 octets and 12 of IP
+        frame[26..34].rotate_left(4);
+    }
+    frame
+}
+
+#[test]
+fn what_is_measured_of_connections_has_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [file, archive, without] = ["trace.pcap", "archive", "without"].map(path);
+    // SYN, SYN with ACK, ACK, and five octets that are sent twice
+    let segments = [
+        (0, segment(false, 1_000, 0x02, b"")),
+        (10_000, segment(true, 5_000, 0x12, b"")),
+        (25_000, segment(false, 1_001, 0x10, b"")),
+        (30_000, segment(false, 1_001, 0x18, b"hello")),
+        (40_000, segment(false, 1_001, 0x18, b"hello")),
+    ];
+    let frames = segments.map(|(after_us, frame)| (1_700_000_000_000_000 + after_us, frame));
+    write_capture(Path::new(&file), frames);
+    told(&["meter", &file, "--archive", &archive, "--biflow", "--measures", "application,tcp"]);
+    let columns = "tcp_rtt, retransmissions, retransmissions_reverse";
+    let statement = format!("SELECT {columns} FROM flows");
+    let sql = |archive: &str| lines(&["sql", "--archive", archive, "--format", "csv", &statement]);
+    assert_eq!(sql(&archive), ["25000,1,0"]);
+    let query = |filter: &str| {
+        lines(&["query", "--archive", &archive, "-o", "csv", "--columns", "tcp_rtt,retransmissions", filter])
+    };
+    assert_eq!(query("tcp_rtt >= 25000 and retransmissions 1"), ["25000,1"]);
+    assert!(query("tcp_rtt > 25000").is_empty());
+    // of a file the application is measured by itself, and nothing else
+    told(&["meter", &file, "--archive", &without, "--biflow"]);
+    assert_eq!(sql(&without), [",,"]);
+}
+
 #[test]
 fn a_file_is_read_once() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -108,6 +108,14 @@ fn the_doctor_sees_what_is_wrong_in_a_capture() {
     std::fs::write(&path, &octets[..octets.len() / 2]).expect("written");
     let output = run(&["doctor", path.to_str().expect("UTF-8")]);
     check_error(&output, &["cut short"]);
+    assert!(!output.stdout.is_empty(), "what came before the cut is reported");
+    // no firewall held up what a file never had
+    for octets in [&[7_u8; 100][..], &[]] {
+        std::fs::write(&path, octets).expect("written");
+        let output = run(&["doctor", path.to_str().expect("UTF-8")]);
+        check_error(&output, &["to its end"]);
+        assert_eq!(text(&output.stdout), "");
+    }
     check_error(&run(&["doctor", "--duration", "1s", "--listen", "127.0.0.1:0", "x.pcap"]), &["cannot be used with"]);
 }
 

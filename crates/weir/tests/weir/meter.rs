@@ -1,6 +1,6 @@
 //! `weir meter`: captures into archives, to collectors of several kinds and to standard output, and wrong input.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use weir_testkit::certificates::{Certificate, Says};
 use weir_testkit::{program, write_capture};
 
-use crate::process::{Collector, run, sent_to_nfcapd, weir};
+use crate::process::{Collector, run, sent_to_nfcapd, wait_for, weir};
 
 const PACKETS: u32 = 3_000;
 const FLOWS: u32 = 700;
@@ -279,6 +279,100 @@ fn an_interrupt_does_not_wait_for_a_collector_that_takes_nothing() {
     let told = std::io::read_to_string(metering.stderr.take().expect("its errors")).expect("UTF-8");
     assert!(told.contains("error: it is not known whether "), "{told}");
     drop(collector);
+}
+
+/// The first of three files is read when the second, a pipe, has given more than it holds; the third is not begun.
+#[test]
+fn what_was_read_before_an_interrupt_is_not_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [first, pipe, last, archive, piped] = ["first.pcap", "pipe", "last.pcap", "archive", "piped.pcap"].map(path);
+    let later = |path: &str, secs: i64, packets: u32| {
+        let begin_us = (1_700_000_000 + secs) * 1_000_000;
+        write_capture(Path::new(path), (0..packets).map(|number| (begin_us + i64::from(number), frame(number))));
+    };
+    capture(Path::new(&first));
+    later(&piped, 1_000, 10_000);
+    later(&last, 2_000, 100);
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let mut metering = weir();
+    metering.args(["meter", &first, &pipe, &last, "--archive", &archive]).stderr(Stdio::piped());
+    let mut metering = metering.spawn().expect("weir starts");
+    let mut lines = BufReader::new(metering.stderr.take().expect("its errors")).lines().map_while(Result::ok);
+    let octets = std::fs::read(&piped).expect("a capture");
+    let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+    writer.write_all(&octets).expect("it is read");
+    kill(Pid::from_raw(metering.id() as i32), Signal::SIGINT).expect("it still runs");
+    assert!(lines.any(|line| line.contains("stopping: ")));
+    let until = Instant::now() + Duration::from_mins(2);
+    while metering.try_wait().expect("its status").is_none() {
+        assert!(Instant::now() < until, "it goes on");
+        // wakes it while it waits for a packet, of which it may have no need any more
+        let _ = writer.write_all(&octets[24..24 + 16 + 74]);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let told: Vec<_> = lines.collect();
+    assert!(metering.wait().expect("it has ended").success(), "{told:?}");
+
+    let output = run(&["meter", &first, &last, "--archive", &archive]);
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(
+        told.starts_with(&format!("{first} is left out: the archive has its flows\n1 of 2 files left out")),
+        "{told}"
+    );
+    let output = run(&["meter", &first, &last, "--archive", &archive]);
+    assert!(text(&output.stderr).contains("2 of 2 files left out"), "{}", text(&output.stderr));
+}
+
+/// The packets of a pipe lie between those of a file: when it waits for the pipe, the file is half read.
+#[test]
+fn a_file_that_was_read_in_part_before_a_kill_is_recognized() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [half, copy, other, pipe, archive, piped] =
+        ["half.pcap", "copy.pcap", "other.pcap", "pipe", "archive", "piped.pcap"].map(path);
+    let at = |secs: i64, number: u32| ((1_700_000_000 + secs) * 1_000_000 + i64::from(number), frame(number));
+    write_capture(Path::new(&half), (0..100).map(|number| at(0, number)).chain([at(2_000, 100)]));
+    write_capture(Path::new(&other), (0..100).map(|number| at(3_000, number)));
+    write_capture(Path::new(&piped), (0..10_000).map(|number| at(1_000, number)));
+    std::fs::copy(&half, &copy).expect("copied");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let mut metering = weir();
+    metering.args(["meter", &half, &pipe, &other, "--archive", &archive]).stderr(Stdio::null());
+    let mut metering = metering.spawn().expect("weir starts");
+    let octets = std::fs::read(&piped).expect("a capture");
+    let writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+    (&writer).write_all(&octets).expect("it is read");
+    wait_for("flows are stored", || {
+        // flows that have ended are handed on while packets come
+        (&writer).write_all(&octets[24..24 + 16 + 74]).expect("it is read");
+        let counted = run(&["sql", "-q", "--archive", &archive, "-o", "csv", "SELECT count(*) AS n FROM flows"]);
+        text(&counted.stdout).lines().nth(1).is_some_and(|count| count != "0")
+    });
+    metering.kill().expect("it still runs");
+    metering.wait().expect("it ends");
+
+    let before = flows(Path::new(&archive));
+    let output = run(&["meter", &copy, "--archive", &archive]);
+    let told = text(&output.stderr);
+    let expected = format!(
+        "{copy} is left out: a command that was reading it did not come to its end, and the archive may have a part of \
+         its flows, read from {half}\n1 of 1 files left out\nhint: --again "
+    );
+    assert!(output.status.success() && told.starts_with(&expected), "{told}");
+    assert_eq!(flows(Path::new(&archive)), before);
+    // what was not begun is read, and what is read to its end is as any other file
+    for arguments in
+        [&["meter", &other, "--archive", &archive][..], &["meter", &copy, "--archive", &archive, "--again"]]
+    {
+        let output = run(arguments);
+        let told = text(&output.stderr);
+        assert!(output.status.success() && !told.contains("left out"), "{told}");
+    }
+    let output = run(&["meter", &half, "--archive", &archive]);
+    let told = text(&output.stderr);
+    assert!(told.starts_with(&format!("{half} is left out: the archive has its flows, read from {copy}\n")), "{told}");
 }
 
 /// What exporters told of interfaces and samplers, without who they are.

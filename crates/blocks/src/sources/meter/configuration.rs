@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_capture::{
-    FailedFiles, FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, open_files, open_live,
+    CaptureEnd, FileEnds, FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, open_files, open_live,
 };
 use weir_chain::{FileEnd, Notices, OptionError, TimeSpan};
 use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Selection, Timeouts};
@@ -25,7 +25,7 @@ pub(super) struct Configuration {
     pub(super) options: MeterOptions,
     pub(super) workers: usize,
     files: Vec<PathBuf>,
-    failed: FailedFiles,
+    ends: FileEnds,
     filter: Option<String>,
     live: Option<LiveOptions>,
     /// How often interfaces that have gone away are tried again.
@@ -56,9 +56,9 @@ impl Configuration {
             threads: packets.workers,
         });
         let routes = routes(routing, live.is_some());
-        let failed = FailedFiles::default();
+        let ends = FileEnds::default();
         let retry = retry.map(TimeSpan::duration);
-        Ok(Self { options: meter_options, workers: packets.workers, files, failed, filter, live, retry, routes })
+        Ok(Self { options: meter_options, workers: packets.workers, files, ends, filter, live, retry, routes })
     }
 
     /// The interfaces, for a line about them.
@@ -73,18 +73,23 @@ impl Configuration {
         if let Some(options) = &self.live {
             return open_live(options, &warn);
         }
-        let options =
-            FileOptions { paths: self.files.clone(), filter: self.filter.clone(), failed: self.failed.clone() };
+        let options = FileOptions { paths: self.files.clone(), filter: self.filter.clone(), ends: self.ends.clone() };
         Ok(vec![open_files(&options, &warn)?])
     }
 
-    /// Notes how the reading of the files ended, once all of them were read.
+    /// Reports the files of which packets were read for the first time; the flows that are at hand may have them.
+    pub(super) fn report_begun(&self, notices: &Notices) {
+        self.ends.take_begun().iter().for_each(|path| notices.file_begun(path));
+    }
+
+    /// Notes the files of which all that can be read is in flows. Of several files whose packets are merged, that may be
+    /// some when metering was stopped.
     pub(super) fn note_files(&self, notices: &Notices) {
         for path in &self.files {
-            match self.failed.failure_of(path) {
-                None => notices.file_ended(path, FileEnd::Whole),
-                Some(true) => notices.file_ended(path, FileEnd::Damaged),
-                Some(false) => {}
+            match self.ends.end_of(path) {
+                Some(CaptureEnd::Whole) => notices.file_ended(path, FileEnd::Whole),
+                Some(CaptureEnd::Damaged) => notices.file_ended(path, FileEnd::Damaged),
+                Some(CaptureEnd::Refused) | None => {}
             }
         }
     }
