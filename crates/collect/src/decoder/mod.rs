@@ -12,6 +12,7 @@
 mod books;
 mod domains;
 mod eviction;
+mod eviction_order;
 mod exporters;
 mod fixed_format;
 mod learned;
@@ -238,7 +239,7 @@ impl Decoder {
 
     fn fixed(&mut self, payload: &[u8], packet: &FixedPacket<'_>) {
         let exporters = &mut self.exporters;
-        let Some(index) = exporters.enter(packet.key, payload.len()) else { return };
+        let Some(index) = exporters.enter(packet.key, packet.key.session.source.ip(), payload.len()) else { return };
         let arrival = packet.arrival();
         let Some(hash) = exporters.hash_unless_duplicate(index, arrival.sequence, payload) else { return };
         exporters.books.count_error(index, packet.problem());
@@ -259,7 +260,10 @@ impl Decoder {
             exporters.books.ledger.count_unassigned(Counter::DatagramsNotAllowed, 1);
             return Ok(());
         }
-        let Some(index) = exporters.enter(key, payload.len()) else { return Ok(()) };
+        let Some(index) = exporters.enter(key, session.source.ip(), payload.len()) else { return Ok(()) };
+        if agent == source {
+            exporters.domains.charge_exporter(index);
+        }
         let Some(hash) = exporters.hash_unless_duplicate(index, header.sequence, payload) else { return Ok(()) };
         let arrival = sflow::arrival(&mut exporters.domains[index].agent, received_ms, &header);
         exporters.follow(index, &arrival, hash);
@@ -276,7 +280,7 @@ impl Decoder {
     fn sets(&mut self, payload: &[u8], message: SetsMessage<'_>) {
         let SetsMessage { key, sequence, clock, sets, problem, whole } = message;
         let exporters = &mut self.exporters;
-        let Some(index) = exporters.enter(key, payload.len()) else { return };
+        let Some(index) = exporters.enter(key, key.session.source.ip(), payload.len()) else { return };
         let Some(hash) = exporters.hash_unless_duplicate(index, sequence, payload) else { return };
         exporters.books.count_error(index, problem);
         let first_waiting = exporters.waiting.next_number();

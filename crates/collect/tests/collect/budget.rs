@@ -396,12 +396,22 @@ fn waiting_sets_of_many_sources() -> Load {
 }
 
 /// Messages of nothing, each of another domain, when as many are known as may be.
-fn domains() -> Load {
+fn domains(session: Option<fn(usize) -> Session>) -> Load {
     let messages = |domains: std::ops::Range<u32>| -> Vec<Vec<u8>> {
         domains.map(|domain| Sender::new(domain).raw(&[])).collect()
     };
     let limits = Limits { domains_max: 4_096, ..Limits::default() };
-    Load { setup: messages(0..5_000), measured: messages(5_000..10_000), limits, ..Load::default() }
+    Load { setup: messages(0..5_000), measured: messages(5_000..25_000), limits, session, ..Load::default() }
+}
+
+/// The same on a connection, where nothing is around a message.
+fn domains_of_a_connection() -> Load {
+    domains(Some(|_| Session { transport: Transport::Tcp, source: source(1) }))
+}
+
+/// The same of sources that are made up: each new domain has another one evicted.
+fn domains_of_many_sources() -> Load {
+    domains(Some(|number| Session::udp(([10, 0, (number >> 8) as u8, number as u8], 4_739).into())))
 }
 
 /// Flow samples of sFlow, each of another source.
@@ -474,7 +484,9 @@ fn no_octet_costs_much_more_than_others() {
         ("withdrawals of all", withdrawals(true)),
         ("recalls from the spool", recalls()),
         ("sets of many sources that wait", waiting_sets_of_many_sources()),
-        ("domains", domains()),
+        ("domains", domains(None)),
+        ("domains of a connection", domains_of_a_connection()),
+        ("domains of many sources", domains_of_many_sources()),
         ("sources of sFlow", sflow_sources()),
         ("new samplers", new_samplers()),
         ("options that change", options_that_change()),
