@@ -26,7 +26,7 @@ use crate::rate::source_of;
 use crate::sequence::{Arrival, Outcome};
 use crate::session::{Session, Transport};
 use crate::state::format::StoredDomain;
-use crate::waiting::set::{SetKey, WaitingSet};
+use crate::waiting::set::{SetKey, SetRun, WaitingSet};
 use crate::waiting::spooled::OUTBOX_OCTETS_MAX;
 use crate::waiting::{KnownDomains, SpoolAnswer, WaitingSets};
 
@@ -425,11 +425,11 @@ impl Exporters {
         borrowed
     }
 
-    /// Keeps a set until its template comes.
-    pub(super) fn wait(&mut self, index: u32, id: TemplateId, set: WaitingSet) {
+    /// Keeps sets of a message until their template comes.
+    pub(super) fn wait(&mut self, index: u32, id: TemplateId, sets: SetRun) {
         let source = self.domains[index].key.session.source.ip();
-        self.waiting.insert((source, self.time.age_ms), (index, id), set);
-        self.books.count(index, Counter::SetsWaitingIn, 1);
+        self.books.count(index, Counter::SetsWaitingIn, sets.sets() as u64);
+        self.waiting.insert((source, self.time.age_ms), (index, id), sets);
         self.move_waiting(self.time.age_ms);
     }
 
@@ -448,18 +448,18 @@ impl Exporters {
 
     /// Sends sets that have waited for too long, or are too many, to disk, or drops them.
     pub(super) fn move_waiting(&mut self, age_ms: i64) {
-        while let Some((SetKey { domain, .. }, number)) = self.waiting.drop_next(age_ms, &self.domains) {
-            self.give_up(domain, &[number]);
+        while let Some((SetKey { domain, .. }, numbers)) = self.waiting.drop_next(age_ms, &self.domains) {
+            self.give_up(domain, numbers.end - numbers.start, numbers);
         }
     }
 
     /// Counts sets that are gone without having been decoded. Where numbers count records, how many were in them shows then: they
     /// are missing.
-    fn give_up(&mut self, key: DomainKey, numbers: &[u64]) {
-        self.count_expired(key, numbers.len() as u64);
+    fn give_up(&mut self, key: DomainKey, sets: u64, numbers: impl IntoIterator<Item = u64>) {
+        self.count_expired(key, sets);
         if let Some(index) = self.domains.find(&key) {
             for number in numbers {
-                self.settle(index, *number, Some(0));
+                self.settle(index, number, Some(0));
             }
         }
     }
@@ -475,7 +475,7 @@ impl Exporters {
     pub(super) fn take_answer(&mut self, answer: SpoolAnswer) -> bool {
         let effect = self.waiting.take_answer(answer, self.time.age_ms, &self.domains);
         if let Some((key, numbers)) = effect.expired {
-            self.give_up(key.domain, &numbers);
+            self.give_up(key.domain, numbers.len() as u64, numbers);
         }
         if effect.damaged > 0 {
             self.books.ledger.count_unassigned(Counter::SpoolDamaged, effect.damaged);

@@ -325,6 +325,15 @@ fn scopes_of_one_octet() -> Load {
     Load { setup, measured, ..Load::default() }
 }
 
+/// Sets of one octet, of templates that nobody has sent, in turns; there is no room for most.
+fn small_sets_that_wait(templates: u16) -> Load {
+    let mut sender = Sender::new(1);
+    let sets = (0..280_u16).flat_map(|value| set(256 + value % templates, &[value as u8])).collect::<Vec<u8>>();
+    let measured = (0..400).map(|_| sender.raw(&sets)).collect();
+    let limits = Limits { waiting_octets_max: 64 << 10, ..Limits::default() };
+    Load { measured, limits, ..Load::default() }
+}
+
 /// Sets of no octets, of a template that nobody has sent.
 fn empty_sets() -> Load {
     let mut sender = Sender::new(1);
@@ -479,6 +488,8 @@ fn no_octet_costs_much_more_than_others() {
         ("a template that changes", templates_that_change(0, 340)),
         ("a small template that changes among thousands", templates_that_change(4_000, 1)),
         ("small sets", small_sets()),
+        ("small sets that wait", small_sets_that_wait(1)),
+        ("small sets that wait for several templates", small_sets_that_wait(4)),
         ("empty sets", empty_sets()),
         ("withdrawals", withdrawals(false)),
         ("withdrawals of all", withdrawals(true)),
