@@ -33,8 +33,13 @@ impl<Source: Copy + Eq + Hash> Shares<Source> {
 
     /// How much more a source may take.
     pub(crate) fn left_to(&self, source: Source) -> usize {
-        let taken = self.taken.get(&source).copied().unwrap_or(0);
+        let taken = self.taken_by(source);
         self.each_max.saturating_sub(taken).max(self.half.saturating_sub(self.total))
+    }
+
+    /// How much a source has.
+    pub(crate) fn taken_by(&self, source: Source) -> usize {
+        self.taken.get(&source).copied().unwrap_or(0)
     }
 
     /// Takes that a source has so much more.
@@ -47,6 +52,9 @@ impl<Source: Copy + Eq + Hash> Shares<Source> {
 
     /// Takes that a source has so much less.
     pub(crate) fn give_back_of(&mut self, source: Source, count: usize) {
+        if count == 0 {
+            return;
+        }
         let Some(taken) = self.taken.get_mut(&source) else { return };
         let count = count.min(*taken);
         self.total -= count;
@@ -87,7 +95,7 @@ mod tests {
         let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
         assert_eq!(shares.left(one), 500);
         shares.take(one, 490);
-        assert_eq!((shares.left(one), shares.left(other)), (10, 250));
+        assert_eq!((shares.left(one), shares.left(other), shares.taken_by(one)), (10, 250, 490));
         shares.take(one, 10);
         assert_eq!((shares.left(one), shares.left(other)), (0, 250));
         shares.take(other, 200);

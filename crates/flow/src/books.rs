@@ -208,10 +208,12 @@ impl BooksBatch {
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(minutes.with_timezone("UTC")), Arc::new(exporters), Arc::new(domains), Arc::new(versions)];
         columns.push(Arc::new(UInt16Array::from(vec![1; rows.len()])));
-        for &counter in Counter::ALL {
-            let counts: UInt64Array = rows.iter().map(|row| Some(row.counts[counter as usize])).collect();
-            columns.push(Arc::new(counts));
+        // row by row: going through thousands of rows for each counter would fetch all of them as often from memory
+        let mut counts: [Vec<u64>; Counter::COUNT] = std::array::from_fn(|_| Vec::with_capacity(rows.len()));
+        for row in rows {
+            counts.iter_mut().zip(&row.counts).for_each(|(column, count)| column.push(*count));
         }
+        columns.extend(counts.into_iter().map(|column| Arc::new(UInt64Array::from(column)) as ArrayRef));
         match RecordBatch::try_new(Table::ExporterBooks.schema(), columns) {
             Ok(batch) => Self(batch),
             Err(error) => unreachable!("columns are built in the order of the schema: {error}"),

@@ -1,17 +1,43 @@
 //! The table of Observation Domains: found by their keys, made, evicted, forgotten.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::ops::{Index, IndexMut};
 
-use super::eviction::EvictionSearch;
+use super::eviction_order::EvictionOrder;
 use super::ports::PortGroups;
 use super::sessions::SessionDomains;
 use crate::Limits;
-use crate::domain::{Domain, DomainKey, DomainStatus};
+use crate::domain::{Domain, DomainKey, DomainStatus, EvictionPriority, Usefulness};
+use crate::rate::source_of;
 use crate::session::Session;
+use crate::shares::Shares;
+
+/// A source that has its share replaces as many of its domains in a second as it has, and this many at least.
+const REPLACED_MIN: usize = 1_024;
+const SECOND_MS: i64 = 1_000;
+
+/// The domains of a source that has its share: for a new one, one of its own has to give way.
+#[derive(Debug, Default)]
+struct OwnDomains {
+    order: EvictionOrder,
+    /// When the second began in which replaced ones are counted.
+    second_ms: i64,
+    replaced: usize,
+}
+
+impl OwnDomains {
+    /// Whether one more may be replaced now.
+    fn may_replace(&mut self, now_ms: i64, domains: usize) -> bool {
+        if now_ms.saturating_sub(self.second_ms).saturating_abs() >= SECOND_MS {
+            (self.second_ms, self.replaced) = (now_ms, 0);
+        }
+        self.replaced < domains.max(REPLACED_MIN)
+    }
+}
 
 /// All domains, each with a place in the table that it keeps.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Domains {
     table: Vec<Domain>,
     index: HashMap<DomainKey, u32, foldhash::fast::RandomState>,
@@ -20,7 +46,11 @@ pub(super) struct Domains {
     sessions: SessionDomains,
     /// Domains that may lend each other templates; `None` when that was not asked for.
     ports: Option<PortGroups>,
-    eviction: EvictionSearch,
+    eviction: EvictionOrder,
+    /// Domains of each source.
+    shares: Shares,
+    /// Sources that have their share, which are a few at a time.
+    own: HashMap<IpAddr, OwnDomains, foldhash::fast::RandomState>,
 }
 
 impl Index<u32> for Domains {
@@ -40,6 +70,20 @@ impl IndexMut<u32> for Domains {
 }
 
 impl Domains {
+    /// None yet; this many at most.
+    pub(super) fn new(domains_max: usize) -> Self {
+        Self {
+            table: Vec::new(),
+            index: HashMap::default(),
+            last: None,
+            sessions: SessionDomains::default(),
+            ports: None,
+            eviction: EvictionOrder::default(),
+            shares: Shares::of(domains_max),
+            own: HashMap::default(),
+        }
+    }
+
     /// The place of the domain with this key.
     pub(super) fn find(&self, key: &DomainKey) -> Option<u32> {
         self.index.get(key).copied()
@@ -65,7 +109,14 @@ impl Domains {
 
     /// Puts a domain into a place that is vacant or the next one.
     pub(super) fn insert(&mut self, index: u32, domain: Domain) {
-        let key = domain.key;
+        let (key, sender) = (domain.key, domain.sender);
+        self.shares.take_for(sender, 1);
+        let heard_ms = domain.activity.heard_ms;
+        let least = EvictionPriority { usefulness: Usefulness::Nothing, datagrams_log: 0, heard_ms };
+        self.eviction.add(least, index);
+        if let Some(own) = self.own.get_mut(&sender) {
+            own.order.add(least, index);
+        }
         match self.table.get_mut(index as usize) {
             Some(place) => *place = domain,
             None => self.table.push(domain),
@@ -80,7 +131,8 @@ impl Domains {
     /// Forgets the key of a domain, whose place may be used again.
     pub(super) fn remove(&mut self, index: u32) {
         self.last = None;
-        let key = self[index].key;
+        let (key, sender) = (self[index].key, self[index].sender);
+        self.shares.give_back_of(sender, 1);
         // the key may be that of a later session's domain already
         if self.index.get(&key) == Some(&index) {
             self.index.remove(&key);
@@ -91,9 +143,44 @@ impl Domains {
         }
     }
 
+    /// Whether a source has all the domains that it may have.
+    pub(super) fn has_share(&self, source: IpAddr) -> bool {
+        self.shares.left_to(source) == 0
+    }
+
     /// The domain that is to give its place to another one.
     pub(super) fn next_evicted(&mut self, now_ms: i64, limits: &Limits) -> Option<u32> {
-        self.eviction.next(&self.table, now_ms, None, |domain| domain.eviction_priority(now_ms, limits))
+        self.eviction.next(&self.table, now_ms, |domain| domain.eviction_priority(now_ms, limits))
+    }
+
+    /// The domain of a source that has its share, that is to give its place to another one of that source. `None` also when the
+    /// source has replaced as many within the last second as it has: looking a domain up costs little, and making one does not.
+    pub(super) fn next_evicted_of(&mut self, source: IpAddr, now_ms: i64, limits: &Limits) -> Option<u32> {
+        if !self.own.contains_key(&source) {
+            let shares = &self.shares;
+            self.own.retain(|other, _| shares.left_to(*other) == 0);
+        }
+        let own = self.own.entry(source).or_default();
+        if !own.may_replace(now_ms, self.shares.taken_by(source)) {
+            return None;
+        }
+        let priority = |domain: &Domain| {
+            let is_its = domain.sender == source;
+            if is_its { domain.eviction_priority(now_ms, limits) } else { None }
+        };
+        let evicted = own.order.next(&self.table, now_ms, priority)?;
+        own.replaced += 1;
+        Some(evicted)
+    }
+
+    /// Charges a domain to its exporter, which sends itself, whoever has sent in its name before.
+    pub(super) fn charge_exporter(&mut self, index: u32) {
+        let domain = &mut self.table[index as usize];
+        let own = source_of(domain.key.session.source.ip());
+        if domain.sender != own {
+            self.shares.give_back_of(std::mem::replace(&mut domain.sender, own), 1);
+            self.shares.take_for(own, 1);
+        }
     }
 
     /// Ends a session: its domains are no longer found. Returns their places, which are not vacant yet.
@@ -166,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_session_that_begins_again_before_its_place_is_vacant_has_another_place() {
-        let mut domains = Domains::default();
+        let mut domains = Domains::new(2);
         assert_eq!(add(&mut domains, 1), 0);
         assert_eq!(domains.end_session(key(1).session), [0]);
         assert_eq!(domains.find(&key(1)), None);
@@ -181,11 +268,49 @@ mod tests {
 
     #[test]
     fn the_last_domain_is_found_until_it_is_forgotten() {
-        let mut domains = Domains::default();
+        let mut domains = Domains::new(2);
         let index = add(&mut domains, 1);
         domains.set_last(key(1), index);
         assert_eq!((domains.find_last(&key(1)), domains.find_last(&key(2))), (Some(index), None));
         domains.remove(index);
         assert_eq!((domains.find_last(&key(1)), domains.find(&key(1))), (None, None));
+    }
+
+    #[test]
+    fn an_exporter_that_sends_itself_is_charged_for_its_domain() {
+        let mut domains = Domains::new(1_000);
+        let [own, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        domains.insert(0, Domain { sender: other, ..Domain::new(key(1), &Limits::default()) });
+        let taken = |domains: &Domains| [own, other].map(|source| domains.shares.taken_by(source));
+        assert_eq!(taken(&domains), [0, 1]);
+        (0..2).for_each(|_| domains.charge_exporter(0));
+        assert_eq!(taken(&domains), [1, 0]);
+        domains.remove(0);
+        assert_eq!(taken(&domains), [0, 0]);
+    }
+
+    #[test]
+    fn a_source_that_has_its_share_replaces_its_own_and_no_more_in_a_second_than_it_has() {
+        let limits = Limits::default();
+        let mut domains = Domains::new(6_000);
+        let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let new = |number: u32, sender: IpAddr| {
+            let session = Session { transport: Transport::Udp, source: SocketAddr::new(sender, 4_739) };
+            Domain::new(DomainKey { session, version: 10, domain: number }, &limits)
+        };
+        domains.insert(0, new(0, other));
+        (1..3_000).for_each(|number| domains.insert(number, new(number, one)));
+        assert!(domains.has_share(one) && !domains.has_share(other));
+        let mut replace = |now_ms: i64| {
+            let mut replaced = 0;
+            while let Some(index) = domains.next_evicted_of(one, now_ms, &limits) {
+                assert_eq!(domains[index].sender, one);
+                domains.remove(index);
+                domains.insert(index, new(10_000 + index, one));
+                replaced += 1;
+            }
+            replaced
+        };
+        assert_eq!([0, 999, 1_000].map(&mut replace), [2_999, 0, 2_999]);
     }
 }

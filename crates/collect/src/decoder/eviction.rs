@@ -1,6 +1,6 @@
-//! The search for the domain that is to be evicted next.
+//! The search for the domain whose templates are to be evicted next.
 //!
-//! The least are searched for a batch at a time, because looking at all domains for each new one would let a sender
+//! The least are searched for a batch at a time, because looking at all domains for each new template would let a sender
 //! of garbage use up the processor. A search that finds none is not repeated for a while for the same reason. What the
 //! order is, and why, is in `domain::activity`.
 
@@ -13,7 +13,7 @@ const BATCH_PART: usize = 64;
 const RETRY_MS: i64 = 1_000;
 const RETRY_REQUESTS: u32 = 4_096;
 
-/// The domains that are evicted next.
+/// The domains whose templates are evicted next.
 #[derive(Debug, Default)]
 pub(super) struct EvictionSearch {
     /// The one with the smallest priority at the end.

@@ -3,6 +3,8 @@
 //! The parts are kept apart: each has its own state and limits, and returns what it did. Here it is entered in the
 //! books, and here the parts are brought together where something concerns several of them.
 
+use std::net::IpAddr;
+
 use weir_flow::{BooksRow, Counter, EXPORT_VERSION_SFLOW5, SequenceRow};
 use weir_wire::{Template, TemplateId, TemplateRecord, TemplateRecords, WireError};
 
@@ -20,10 +22,11 @@ use crate::domain::DomainKey;
 use crate::domain::{Domain, DomainStatus};
 use crate::inspection::Diagnosis;
 use crate::limits::{self, Limits};
+use crate::rate::source_of;
 use crate::sequence::{Arrival, Outcome};
 use crate::session::{Session, Transport};
 use crate::state::format::StoredDomain;
-use crate::waiting::set::{SetKey, WaitingSet};
+use crate::waiting::set::{SetKey, SetRun, WaitingSet};
 use crate::waiting::spooled::OUTBOX_OCTETS_MAX;
 use crate::waiting::{KnownDomains, SpoolAnswer, WaitingSets};
 
@@ -67,7 +70,7 @@ impl Exporters {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             time: DecoderTime::default(),
-            domains: Domains::default(),
+            domains: Domains::new(limits.domains_max),
             templates: Templates::new(&limits),
             waiting: WaitingSets::new(&limits),
             sequences: Sequences::new(&limits),
@@ -156,11 +159,12 @@ impl Exporters {
 
 // Domains.
 impl Exporters {
-    /// Finds or makes the domain that a message belongs to, and counts the message. `None` when there are too many.
-    pub(super) fn enter(&mut self, key: DomainKey, octets: usize) -> Option<u32> {
+    /// Finds or makes the domain that a message of a sender belongs to, and counts the message. `None` when there are too many,
+    /// of all or of this source.
+    pub(super) fn enter(&mut self, key: DomainKey, sender: IpAddr, octets: usize) -> Option<u32> {
         let index = match self.domains.find_last(&key) {
             Some(index) => index,
-            None => self.find_or_add(key)?,
+            None => self.find_or_add(key, sender)?,
         };
         self.domains.set_last(key, index);
         self.domains[index].activity.note_datagram(self.time.now_ms);
@@ -183,31 +187,44 @@ impl Exporters {
         let key = DomainKey { session, version, domain: 0 };
         if self.domains.known() >= self.limits.domains_max / 2 && self.domains.find(&key).is_none() {
             self.books.ledger.count_unassigned(Counter::DatagramsRefused, 1);
-        } else if let Some(index) = self.enter(key, payload.len()) {
+        } else if let Some(index) = self.enter(key, session.source.ip(), payload.len()) {
             self.books.count(index, Counter::DatagramsUndecodable, 1);
             self.books.count(index, class_counter(error), 1);
             self.domains[index].inspection.undecodable(self.time.now_ms, payload);
         }
     }
 
-    fn find_or_add(&mut self, key: DomainKey) -> Option<u32> {
+    fn find_or_add(&mut self, key: DomainKey, sender: IpAddr) -> Option<u32> {
         if let Some(index) = self.domains.find(&key) {
             return Some(index);
         }
-        let Some(index) = self.domains.vacancy(self.limits.domains_max).or_else(|| self.evict()) else {
+        let source = source_of(sender);
+        let place = if self.domains.has_share(source) {
+            // whoever has a share does not push out the domains of others
+            self.evict(Some(source))
+        } else {
+            self.domains.vacancy(self.limits.domains_max).or_else(|| self.evict(None))
+        };
+        let Some(index) = place else {
             self.books.ledger.count_unassigned(Counter::DatagramsRefused, 1);
             return None;
         };
         let mut domain = Domain::new(key, &self.limits);
+        domain.sender = source;
+        domain.activity.heard_ms = self.time.now_ms;
         self.sequences.begin(&mut domain, self.time.now_ms);
         self.domains.insert(index, domain);
         self.books.ledger.open(index, key);
         Some(index)
     }
 
-    /// Forgets the domain that is worth least. Returns its place.
-    fn evict(&mut self) -> Option<u32> {
-        let index = self.domains.next_evicted(self.time.now_ms, &self.limits)?;
+    /// Forgets the domain that is worth least, of all or of one source. Returns its place.
+    fn evict(&mut self, source: Option<IpAddr>) -> Option<u32> {
+        let (now_ms, limits) = (self.time.now_ms, &self.limits);
+        let index = match source {
+            Some(source) => self.domains.next_evicted_of(source, now_ms, limits),
+            None => self.domains.next_evicted(now_ms, limits),
+        }?;
         self.books.count(index, Counter::DomainsEvicted, 1);
         self.forget(index);
         Some(index)
@@ -257,10 +274,14 @@ impl Exporters {
 
     /// Learns what a process before this one knew of a domain.
     pub(super) fn restore(&mut self, stored: StoredDomain) {
-        if self.domains.find(&stored.key).is_some() || self.domains.table().len() >= self.limits.domains_max {
+        let sender = stored.key.session.source.ip();
+        if self.domains.find(&stored.key).is_some()
+            || self.domains.table().len() >= self.limits.domains_max
+            || self.domains.has_share(source_of(sender))
+        {
             return;
         }
-        let Some(index) = self.find_or_add(stored.key) else { return };
+        let Some(index) = self.find_or_add(stored.key, sender) else { return };
         let domain = &mut self.domains[index];
         domain.activity.status = if stored.protected { DomainStatus::Protected } else { DomainStatus::New };
         domain.activity.heard_ms = stored.heard_ms;
@@ -404,11 +425,11 @@ impl Exporters {
         borrowed
     }
 
-    /// Keeps a set until its template comes.
-    pub(super) fn wait(&mut self, index: u32, id: TemplateId, set: WaitingSet) {
+    /// Keeps sets of a message until their template comes.
+    pub(super) fn wait(&mut self, index: u32, id: TemplateId, sets: SetRun) {
         let source = self.domains[index].key.session.source.ip();
-        self.waiting.insert((source, self.time.age_ms), (index, id), set);
-        self.books.count(index, Counter::SetsWaitingIn, 1);
+        self.books.count(index, Counter::SetsWaitingIn, sets.sets() as u64);
+        self.waiting.insert((source, self.time.age_ms), (index, id), sets);
         self.move_waiting(self.time.age_ms);
     }
 
@@ -427,18 +448,18 @@ impl Exporters {
 
     /// Sends sets that have waited for too long, or are too many, to disk, or drops them.
     pub(super) fn move_waiting(&mut self, age_ms: i64) {
-        while let Some((SetKey { domain, .. }, number)) = self.waiting.drop_next(age_ms, &self.domains) {
-            self.give_up(domain, &[number]);
+        while let Some((SetKey { domain, .. }, numbers)) = self.waiting.drop_next(age_ms, &self.domains) {
+            self.give_up(domain, numbers.end - numbers.start, numbers);
         }
     }
 
     /// Counts sets that are gone without having been decoded. Where numbers count records, how many were in them shows then: they
     /// are missing.
-    fn give_up(&mut self, key: DomainKey, numbers: &[u64]) {
-        self.count_expired(key, numbers.len() as u64);
+    fn give_up(&mut self, key: DomainKey, sets: u64, numbers: impl IntoIterator<Item = u64>) {
+        self.count_expired(key, sets);
         if let Some(index) = self.domains.find(&key) {
             for number in numbers {
-                self.settle(index, *number, Some(0));
+                self.settle(index, number, Some(0));
             }
         }
     }
@@ -454,7 +475,7 @@ impl Exporters {
     pub(super) fn take_answer(&mut self, answer: SpoolAnswer) -> bool {
         let effect = self.waiting.take_answer(answer, self.time.age_ms, &self.domains);
         if let Some((key, numbers)) = effect.expired {
-            self.give_up(key.domain, &numbers);
+            self.give_up(key.domain, numbers.len() as u64, numbers);
         }
         if effect.damaged > 0 {
             self.books.ledger.count_unassigned(Counter::SpoolDamaged, effect.damaged);

@@ -140,7 +140,7 @@ mod tests {
     use crate::session::Session;
 
     fn domains(count: u32) -> Domains {
-        let mut domains = Domains::default();
+        let mut domains = Domains::new(1_024);
         for domain in 0..count {
             let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], 2055)));
             domains.insert(domain, Domain::new(DomainKey { session, version: 9, domain }, &Limits::default()));

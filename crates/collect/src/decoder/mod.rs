@@ -12,6 +12,7 @@
 mod books;
 mod domains;
 mod eviction;
+mod eviction_order;
 mod exporters;
 mod fixed_format;
 mod learned;
@@ -39,7 +40,7 @@ use crate::sequence::Arrival;
 use crate::session::Session;
 use crate::spool::{Answer, Request};
 use crate::state::StateError;
-use crate::waiting::set::WaitingSet;
+use crate::waiting::set::GatheredSets;
 use exporters::Exporters;
 use fixed_format::{FixedFormats, FixedPacket};
 use messages::{DecodedSets, SetsMessage};
@@ -238,7 +239,7 @@ impl Decoder {
 
     fn fixed(&mut self, payload: &[u8], packet: &FixedPacket<'_>) {
         let exporters = &mut self.exporters;
-        let Some(index) = exporters.enter(packet.key, payload.len()) else { return };
+        let Some(index) = exporters.enter(packet.key, packet.key.session.source.ip(), payload.len()) else { return };
         let arrival = packet.arrival();
         let Some(hash) = exporters.hash_unless_duplicate(index, arrival.sequence, payload) else { return };
         exporters.books.count_error(index, packet.problem());
@@ -259,7 +260,10 @@ impl Decoder {
             exporters.books.ledger.count_unassigned(Counter::DatagramsNotAllowed, 1);
             return Ok(());
         }
-        let Some(index) = exporters.enter(key, payload.len()) else { return Ok(()) };
+        let Some(index) = exporters.enter(key, session.source.ip(), payload.len()) else { return Ok(()) };
+        if agent == source {
+            exporters.domains.charge_exporter(index);
+        }
         let Some(hash) = exporters.hash_unless_duplicate(index, header.sequence, payload) else { return Ok(()) };
         let arrival = sflow::arrival(&mut exporters.domains[index].agent, received_ms, &header);
         exporters.follow(index, &arrival, hash);
@@ -276,7 +280,7 @@ impl Decoder {
     fn sets(&mut self, payload: &[u8], message: SetsMessage<'_>) {
         let SetsMessage { key, sequence, clock, sets, problem, whole } = message;
         let exporters = &mut self.exporters;
-        let Some(index) = exporters.enter(key, payload.len()) else { return };
+        let Some(index) = exporters.enter(key, key.session.source.ip(), payload.len()) else { return };
         let Some(hash) = exporters.hash_unless_duplicate(index, sequence, payload) else { return };
         exporters.books.count_error(index, problem);
         let first_waiting = exporters.waiting.next_number();
@@ -289,13 +293,20 @@ impl Decoder {
     }
 
     fn decode_sets(&mut self, index: u32, mut sets: Sets<'_>, clock: &MessageClock) -> DecodedSets {
-        let mut decoded = DecodedSets::default();
+        let (mut decoded, mut gathered) = (DecodedSets::default(), GatheredSets::default());
         let mut is_counted = false;
         while let Some(set) = sets.next() {
             let of_set = match set {
-                Ok(Set::Templates(records)) => self.exporters.template_set(index, records, false),
-                Ok(Set::OptionsTemplates(records)) => self.exporters.template_set(index, records, true),
-                Ok(Set::Data { template, body }) => self.data_set(index, template, body, clock),
+                Ok(Set::Templates(records)) => {
+                    // what came before it waits for it
+                    self.keep(index, &mut gathered, clock);
+                    self.exporters.template_set(index, records, false)
+                }
+                Ok(Set::OptionsTemplates(records)) => {
+                    self.keep(index, &mut gathered, clock);
+                    self.exporters.template_set(index, records, true)
+                }
+                Ok(Set::Data { template, body }) => self.data_set(index, (template, body), clock, &mut gathered),
                 Ok(Set::Reserved { .. }) => {
                     self.exporters.books.count(index, Counter::SetsReserved, 1);
                     DecodedSets::default()
@@ -309,17 +320,31 @@ impl Decoder {
             is_counted = sets.overruns() && of_set.errors > 0;
             decoded.add(of_set);
         }
+        self.keep(index, &mut gathered, clock);
         decoded
     }
 
-    /// Decodes a Data Set, or keeps it until it can be decoded.
-    fn data_set(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
+    /// Keeps the sets of a message that have to wait.
+    fn keep(&mut self, index: u32, gathered: &mut GatheredSets<'_>, clock: &MessageClock) {
+        for (id, sets) in gathered.take_runs(clock) {
+            self.exporters.wait(index, id, sets);
+        }
+    }
+
+    /// Decodes a Data Set, or gathers it among those that are kept until they can be decoded.
+    fn data_set<'m>(
+        &mut self,
+        index: u32,
+        (id, body): (TemplateId, &'m [u8]),
+        clock: &MessageClock,
+        gathered: &mut GatheredSets<'m>,
+    ) -> DecodedSets {
         if body.is_empty() {
             // there is nothing to keep, and keeping it would cost far more than the four octets of its header
             return DecodedSets::default();
         }
         if !self.exporters.can_decode(index, id) {
-            self.exporters.wait(index, id, WaitingSet { clock: *clock, body: body.into(), number: 0 });
+            gathered.push(id, body);
             return DecodedSets::WAITS;
         }
         if self.exporters.waiting.has_released() {
@@ -386,7 +411,7 @@ impl Decoder {
             } else {
                 // withdrawn meanwhile; it gets another number
                 self.exporters.settle(index, set.number, None);
-                self.exporters.wait(index, id, set);
+                self.exporters.wait(index, id, set.into());
             }
         }
     }

@@ -136,7 +136,8 @@ impl Sequences {
     pub(super) fn forget(&mut self, domain: &mut Domain) {
         self.unsettled -= domain.sequence.unsettled();
         let Some(standing) = &mut self.standing else { return };
-        if let Some((key, position)) = domain.key.sequence_key().zip(domain.sequence.unheard()) {
+        let unheard = domain.sequence.unheard();
+        if let Some((position, key)) = unheard.and_then(|position| Some((position, domain.key.sequence_key()?))) {
             // it had to give way before it was heard, and may still be
             standing.before.insert(key, position);
         } else if domain.sequence.take_untold() {

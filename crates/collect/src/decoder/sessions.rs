@@ -5,14 +5,17 @@
 //! decoded, and counts that are not in the books. Both are gone after a delivery was taken, so that is when places
 //! become vacant.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use crate::session::{Session, Transport};
+
+/// Places of the domains of a session.
+type Places = HashSet<u32, foldhash::fast::RandomState>;
 
 /// Which domains belong to sessions that can end, and which places have become free.
 #[derive(Debug, Default)]
 pub(super) struct SessionDomains {
-    sessions: HashMap<Session, BTreeSet<u32>, foldhash::fast::RandomState>,
+    sessions: HashMap<Session, Places, foldhash::fast::RandomState>,
     /// Domains of ended sessions, still referred to.
     ended: Vec<u32>,
     vacant: Vec<u32>,
@@ -36,7 +39,8 @@ impl SessionDomains {
 
     /// Ends a session. Returns its domains.
     pub(super) fn end(&mut self, session: Session) -> Vec<u32> {
-        let indices: Vec<u32> = self.sessions.remove(&session).unwrap_or_default().into_iter().collect();
+        let mut indices: Vec<u32> = self.sessions.remove(&session).unwrap_or_default().into_iter().collect();
+        indices.sort_unstable();
         self.ended.extend(&indices);
         indices
     }

@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn domains_of_which_something_is_known_are_written_and_read_latest_first() {
-        let mut domains = Domains::default();
+        let mut domains = Domains::new(1_024);
         for (index, heard_ms) in [(0, 5), (1, 7), (2, 6)] {
             let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], 2000 + index as u16)));
             let mut domain = Domain::new(DomainKey { session, version: 9, domain: index }, &Limits::default());

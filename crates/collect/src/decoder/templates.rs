@@ -289,7 +289,7 @@ mod tests {
 
     /// Domains of one exporter, each on a port of its own.
     fn domains(count: u16, limits: &Limits) -> Domains {
-        let mut domains = Domains::default();
+        let mut domains = Domains::new(1_024);
         for port in 0..count {
             let index = domains.vacancy(limits.domains_max).expect("a place");
             let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], port)));

@@ -3,9 +3,12 @@
 mod activity;
 mod templates;
 
+use std::net::IpAddr;
+
 use crate::Limits;
 use crate::decoder::sflow::AgentState;
 use crate::inspection::Inspection;
+use crate::rate::source_of;
 use crate::sampling::Samplers;
 use crate::sequence::{Duplicates, Sequence, SequenceUnit};
 
@@ -19,6 +22,8 @@ pub(crate) struct Domain {
     pub key: DomainKey,
     /// See [`DomainKey::exporter`].
     pub exporter: Vec<u8>,
+    /// The source of whose share of all domains it is a part: the exporter's, unless another sends for an agent of sFlow.
+    pub sender: IpAddr,
     pub templates: DomainTemplates,
     pub sequence: Sequence,
     pub duplicates: Duplicates,
@@ -41,6 +46,7 @@ impl Domain {
         Self {
             key,
             exporter: key.exporter(),
+            sender: source_of(key.session.source.ip()),
             templates: DomainTemplates::new(key.version, lifetime_ms),
             sequence: Sequence::new(SequenceUnit::of_protocol(key.version)),
             duplicates: Duplicates::default(),

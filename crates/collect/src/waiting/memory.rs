@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use weir_wire::TemplateId;
 
-use super::set::WaitingSet;
+use super::set::SetRun;
 
 /// Place of a domain in the decoder's table, and template.
 pub(super) type Key = (u32, TemplateId);
@@ -17,26 +17,27 @@ pub(super) type Key = (u32, TemplateId);
 /// All Data Sets that wait in memory, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct MemorySets {
-    /// By running number, so that the first is the oldest. The sets are here and not by what they wait for, since a flood adds
-    /// at the one end and takes from the other, and memory in between is not touched.
-    arrivals: BTreeMap<u64, ArrivedSet>,
+    /// By running number of the first set, so that the first is the oldest. The sets are here and not by what they wait for,
+    /// since a flood adds at the one end and takes from the other, and memory in between is not touched.
+    arrivals: BTreeMap<u64, ArrivedSets>,
     /// Domain, template, and running number of each, so that those of a template are in order.
     numbers: BTreeSet<(Key, u64)>,
     sources: HashMap<IpAddr, SourceSets, foldhash::fast::RandomState>,
     /// The sources by the octets that they have; among equals the one whose oldest set is the oldest is the last.
     largest: BTreeSet<(usize, Reverse<u64>, IpAddr)>,
     octets: usize,
+    sets: usize,
     next_number: u64,
 }
 
-/// A set with what it waits for, and the source that it counts for.
+/// Sets of a message with what they wait for, and the source that they count for.
 #[derive(Debug)]
-struct ArrivedSet {
+struct ArrivedSets {
     key: Key,
     source: IpAddr,
-    /// When it came, by the clock of ages.
+    /// When they came, by the clock of ages.
     age_ms: i64,
-    set: WaitingSet,
+    run: SetRun,
 }
 
 /// The sets of a source.
@@ -54,13 +55,15 @@ impl SourceSets {
 }
 
 impl MemorySets {
-    /// Keeps a set of a source, that came at a time by the clock of ages, until the template of a domain comes.
-    pub(super) fn insert(&mut self, (source, age_ms): (IpAddr, i64), key: Key, mut set: WaitingSet) {
-        let number = self.take_number();
-        set.number = number;
-        let octets = set.octets();
+    /// Keeps sets of a source, that came at a time by the clock of ages, until the template of a domain comes.
+    pub(super) fn insert(&mut self, (source, age_ms): (IpAddr, i64), key: Key, mut run: SetRun) {
+        let number = self.next_number;
+        self.next_number += run.sets() as u64;
+        run.number_from(number);
+        let octets = run.octets();
         self.octets += octets;
-        self.arrivals.insert(number, ArrivedSet { key, source, age_ms, set });
+        self.sets += run.sets();
+        self.arrivals.insert(number, ArrivedSets { key, source, age_ms, run });
         self.numbers.insert((key, number));
         let of_source = self.sources.entry(source).or_default();
         self.largest.remove(&of_source.rank(source));
@@ -69,12 +72,13 @@ impl MemorySets {
         self.largest.insert(of_source.rank(source));
     }
 
-    /// Takes one set away.
-    fn take_one(&mut self, number: u64) -> Option<(Key, WaitingSet)> {
-        let ArrivedSet { key, source, set, .. } = self.arrivals.remove(&number)?;
+    /// Takes the sets away of which this is the first.
+    fn take_one(&mut self, number: u64) -> Option<(Key, SetRun)> {
+        let ArrivedSets { key, source, run, .. } = self.arrivals.remove(&number)?;
         self.numbers.remove(&(key, number));
-        let octets = set.octets();
+        let octets = run.octets();
         self.octets -= octets;
+        self.sets -= run.sets();
         let of_source = self.sources.get_mut(&source)?;
         self.largest.remove(&of_source.rank(source));
         of_source.octets -= octets;
@@ -84,7 +88,7 @@ impl MemorySets {
         } else {
             self.largest.insert(of_source.rank(source));
         }
-        Some((key, set))
+        Some((key, run))
     }
 
     /// The number that the next set gets.
@@ -104,28 +108,28 @@ impl MemorySets {
     }
 
     /// The sets that waited for this template, oldest first.
-    pub(super) fn remove(&mut self, domain: u32, template: TemplateId) -> Vec<WaitingSet> {
+    pub(super) fn remove(&mut self, domain: u32, template: TemplateId) -> Vec<SetRun> {
         let removed = self.take((domain, template), (domain, template));
-        removed.into_iter().map(|(_, set)| set).collect()
+        removed.into_iter().map(|(_, run)| run).collect()
     }
 
     /// All sets of a domain, template by template.
-    pub(super) fn remove_domain(&mut self, domain: u32) -> Vec<(TemplateId, WaitingSet)> {
+    pub(super) fn remove_domain(&mut self, domain: u32) -> Vec<(TemplateId, SetRun)> {
         let (Ok(first), Ok(last)) = (TemplateId::new(256), TemplateId::new(u16::MAX)) else {
             return Vec::new();
         };
         self.take((domain, first), (domain, last))
     }
 
-    fn take(&mut self, first: Key, last: Key) -> Vec<(TemplateId, WaitingSet)> {
+    fn take(&mut self, first: Key, last: Key) -> Vec<(TemplateId, SetRun)> {
         let numbers: Vec<u64> = self.numbers.range((first, 0)..=(last, u64::MAX)).map(|(_, number)| *number).collect();
         let taken = numbers.into_iter().filter_map(|number| self.take_one(number));
-        taken.map(|((_, template), set)| (template, set)).collect()
+        taken.map(|((_, template), run)| (template, run)).collect()
     }
 
-    /// The oldest set, if it came before this time; else, if there are more octets than this, the oldest of the source that
-    /// has most of them.
-    pub(super) fn pop_oldest(&mut self, before_ms: i64, octets_max: usize) -> Option<(Key, WaitingSet)> {
+    /// The oldest sets of a message, if they came before this time; else, if there are more octets than this, the oldest of the
+    /// source that has most of them.
+    pub(super) fn pop_oldest(&mut self, before_ms: i64, octets_max: usize) -> Option<(Key, SetRun)> {
         let (&number, oldest) = self.arrivals.first_key_value()?;
         if oldest.age_ms < before_ms {
             return self.take_one(number);
@@ -139,7 +143,7 @@ impl MemorySets {
 
     /// Sets that wait.
     pub(super) fn len(&self) -> usize {
-        self.arrivals.len()
+        self.sets
     }
 
     /// Octets that they cost.
@@ -150,14 +154,14 @@ impl MemorySets {
 
 #[cfg(test)]
 mod tests {
-    use super::super::set::OVERHEAD_OCTETS;
+    use super::super::set::{OVERHEAD_OCTETS, WaitingSet};
     use super::*;
     use crate::clock::MessageClock;
 
     fn add(sets: &mut MemorySets, domain: u32, template: u16, received_ms: i64, octets: usize) {
         let clock = MessageClock { received_ms, export_ms: 0, uptime_ms: None };
         let set = WaitingSet { clock, body: vec![0; octets].into(), number: 0 };
-        sets.insert((IpAddr::from([192, 0, 2, domain as u8]), received_ms), (domain, id(template)), set);
+        sets.insert((IpAddr::from([192, 0, 2, domain as u8]), received_ms), (domain, id(template)), set.into());
     }
 
     fn id(id: u16) -> TemplateId {

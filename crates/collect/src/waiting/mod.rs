@@ -14,6 +14,7 @@ pub(crate) mod spooled;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
+use std::ops::Range;
 
 use weir_wire::TemplateId;
 
@@ -21,7 +22,7 @@ use crate::Limits;
 use crate::domain::DomainKey;
 use crate::rate::source_of;
 use memory::{Key, MemorySets};
-use set::{SetKey, WaitingSet};
+use set::{SetKey, SetRun, WaitingSet};
 use spooled::{SpoolRequest, SpooledSets};
 
 /// Longest time that sets in memory wait in memory when there is a spool: what a killed process may lose.
@@ -74,8 +75,9 @@ pub(crate) struct WaitingSets {
     octets_max: usize,
     memory: MemorySets,
     /// Sets whose template has come, still to be decoded: they may fill several deliveries.
-    released: VecDeque<(Key, WaitingSet)>,
+    released: VecDeque<(Key, SetRun)>,
     released_octets: usize,
+    released_sets: usize,
     spooled: SpooledSets,
     /// Templates whose sets are coming back from disk, and since when, milliseconds since the epoch.
     recalls: BTreeMap<Key, i64>,
@@ -90,6 +92,7 @@ impl WaitingSets {
             memory: MemorySets::default(),
             released: VecDeque::new(),
             released_octets: 0,
+            released_sets: 0,
             spooled: SpooledSets::new(limits.spool_sets_max),
             recalls: BTreeMap::new(),
         }
@@ -105,15 +108,15 @@ impl WaitingSets {
         self.spooled.pop_request()
     }
 
-    /// Keeps a set of a source, received at a time by the clock of ages, until the template of a domain comes.
-    pub(crate) fn insert(&mut self, (source, age_ms): (IpAddr, i64), place: Key, set: WaitingSet) {
-        self.memory.insert((source_of(source), age_ms), place, set);
+    /// Keeps sets of a message of a source, received at a time by the clock of ages, until the template of a domain comes.
+    pub(crate) fn insert(&mut self, (source, age_ms): (IpAddr, i64), place: Key, sets: impl Into<SetRun>) {
+        self.memory.insert((source_of(source), age_ms), place, sets.into());
     }
 
     /// Puts a set, whose template is known, behind those that are released.
     pub(crate) fn insert_released(&mut self, index: u32, id: TemplateId, set: WaitingSet) {
         let number = self.memory.take_number();
-        self.release((index, id), [WaitingSet { number, ..set }]);
+        self.release((index, id), [SetRun::from(WaitingSet { number, ..set })]);
     }
 
     /// The number that the next set gets.
@@ -146,9 +149,16 @@ impl WaitingSets {
 
     /// The next set to be decoded.
     pub(crate) fn pop_released(&mut self) -> Option<(u32, TemplateId, WaitingSet)> {
-        let ((index, id), set) = self.released.pop_front()?;
-        self.released_octets -= set.octets();
-        Some((index, id, set))
+        let ((index, id), run) = self.released.front_mut()?;
+        let (index, id, octets) = (*index, *id, run.octets());
+        let set = run.next();
+        let is_last = run.sets() == 0;
+        if is_last {
+            self.released.pop_front();
+            self.released_octets -= octets;
+        }
+        self.released_sets -= 1;
+        set.map(|set| (index, id, set))
     }
 
     /// Whether sets of this template are coming back from disk, so that later ones must wait.
@@ -183,7 +193,7 @@ impl WaitingSets {
                 self.spooled.remove(key, 1);
                 match domains.place(&key.domain) {
                     Some(index) => {
-                        self.release((index, key.template), [set]);
+                        self.release((index, key.template), [SetRun::from(set)]);
                         effect.released = true;
                     }
                     None => effect.expired = Some((key, vec![set.number])),
@@ -227,9 +237,9 @@ impl WaitingSets {
         }
     }
 
-    /// Moves sets that are too old or too many to disk, one after the other. Returns the key and the number of the next one for
-    /// which there was no place, and which is dropped; `None` when there is nothing more to do.
-    pub(crate) fn drop_next(&mut self, now_ms: i64, domains: &impl KnownDomains) -> Option<(SetKey, u64)> {
+    /// Moves sets that are too old or too many to disk, one after the other. Returns the key and the numbers of the next ones for
+    /// which there was no place, and which are dropped; `None` when there is nothing more to do.
+    pub(crate) fn drop_next(&mut self, now_ms: i64, domains: &impl KnownDomains) -> Option<(SetKey, Range<u64>)> {
         let octets_max = self.octets_max.saturating_sub(self.released_octets);
         loop {
             // while the disk is behind, what there is memory for stays there
@@ -240,17 +250,21 @@ impl WaitingSets {
             }
             let age_ms_max = if goes_to_disk { self.age_ms_max.min(MEMORY_MS_MAX) } else { self.age_ms_max };
             let before_ms = now_ms.saturating_sub(age_ms_max);
-            let ((index, template), set) = self.memory.pop_oldest(before_ms, octets_max)?;
-            let (key, number) = (SetKey { domain: domains.key(index), template }, set.number);
-            if !self.spooled.put(key, set) {
-                return Some((key, number));
+            let ((index, template), run) = self.memory.pop_oldest(before_ms, octets_max)?;
+            let (key, mut numbers) = (SetKey { domain: domains.key(index), template }, run.numbers());
+            for set in run {
+                if !self.spooled.put(key, set) {
+                    // nor is there one for those behind it
+                    return Some((key, numbers));
+                }
+                numbers.start += 1;
             }
         }
     }
 
     /// Drops the sets of a domain whose session has ended. Returns how many.
     pub(crate) fn end_domain(&mut self, index: u32) -> u64 {
-        self.memory.remove_domain(index).len() as u64
+        self.memory.remove_domain(index).iter().map(|(_, run)| run.sets() as u64).sum()
     }
 
     /// Moves all sets of a domain that is about to be forgotten to disk. Returns how many were dropped instead.
@@ -258,11 +272,15 @@ impl WaitingSets {
         let all = std::mem::take(&mut self.released);
         let (released, kept): (VecDeque<_>, _) = all.into_iter().partition(|((of, _), _)| *of == index);
         self.released = kept;
-        self.released_octets -= released.iter().map(|(_, set)| set.octets()).sum::<usize>();
+        self.released_octets -= released.iter().map(|(_, run)| run.octets()).sum::<usize>();
+        self.released_sets -= released.iter().map(|(_, run)| run.sets()).sum::<usize>();
         let waiting = self.memory.remove_domain(index);
-        let forgotten = released.into_iter().map(|((_, id), set)| (id, set)).chain(waiting);
-        let put = forgotten.map(|(template, set)| self.spooled.put(SetKey { domain, template }, set));
-        let dropped = put.filter(|put| !put).count() as u64;
+        let mut dropped = 0;
+        for (template, run) in released.into_iter().map(|((_, id), run)| (id, run)).chain(waiting) {
+            for set in run {
+                dropped += u64::from(!self.spooled.put(SetKey { domain, template }, set));
+            }
+        }
         let recalled = self.recalls.range((index, TemplateId::MIN)..=(index, TemplateId::MAX));
         for key in recalled.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.recalls.remove(&key);
@@ -271,20 +289,21 @@ impl WaitingSets {
     }
 
     fn release_memory(&mut self, (index, id): Key) {
-        let sets = self.memory.remove(index, id);
-        self.release((index, id), sets);
+        let runs = self.memory.remove(index, id);
+        self.release((index, id), runs);
     }
 
-    fn release(&mut self, place: Key, sets: impl IntoIterator<Item = WaitingSet>) {
-        for set in sets {
-            self.released_octets += set.octets();
-            self.released.push_back((place, set));
+    fn release(&mut self, place: Key, runs: impl IntoIterator<Item = SetRun>) {
+        for run in runs {
+            self.released_octets += run.octets();
+            self.released_sets += run.sets();
+            self.released.push_back((place, run));
         }
     }
 
     /// Sets in memory.
     pub(crate) fn len(&self) -> usize {
-        self.memory.len() + self.released.len()
+        self.memory.len() + self.released_sets
     }
 
     /// Octets that sets in memory cost.
@@ -383,7 +402,7 @@ mod tests {
         let domains = OneDomain { has_template: false };
         let mut sets = waiting(false, &[1, 2, 1_900_000]);
         let dropped = [sets.drop_next(1_850_000, &domains), sets.drop_next(1_850_000, &domains)];
-        assert_eq!(dropped, [Some((key(), 0)), Some((key(), 1))]);
+        assert_eq!(dropped, [Some((key(), 0..1)), Some((key(), 1..2))]);
         assert_eq!((sets.drop_next(1_850_000, &domains), sets.len()), (None, 1));
         let mut sets = waiting(true, &[1, 2, 20_000]);
         assert_eq!(sets.drop_next(20_000, &domains), None);

@@ -1,4 +1,6 @@
-//! A Data Set that waits, and what it waits for.
+//! A Data Set that waits, those of one message, and what they wait for.
+
+use std::ops::Range;
 
 use weir_wire::TemplateId;
 
@@ -18,7 +20,7 @@ pub(crate) struct WaitingSet {
 /// The number of sets that no account of sequence numbers waits for.
 pub(crate) const UNNUMBERED: u64 = u64::MAX;
 
-/// Octets that a waiting set costs in addition to its body: its entries in three trees that are at least half full.
+/// Octets that a waiting set, or a run of them, costs in addition to what is in it: its entries in three trees that are at least half full.
 pub(super) const OVERHEAD_OCTETS: usize = 320;
 
 impl WaitingSet {
@@ -28,9 +30,145 @@ impl WaitingSet {
     }
 }
 
+/// Most sets of a run. On disk each is by itself: so many short ones cost little more there than a long one.
+const RUN_SETS_MAX: usize = 64;
+
+/// Data Sets of one message that wait for the same template, in the order in which they came. Most are of one set; an exporter
+/// that sends very short ones has them kept together, since a place of its own costs a hundred times as much as such a set.
+#[derive(Debug)]
+pub(crate) struct SetRun {
+    pub clock: MessageClock,
+    /// The bodies, one behind the other.
+    bodies: Box<[u8]>,
+    /// Where each of them ends, but for the last.
+    ends: Box<[u32]>,
+    /// Number of the first.
+    first: u64,
+    /// Sets that were taken out.
+    taken: usize,
+}
+
+impl From<WaitingSet> for SetRun {
+    fn from(WaitingSet { clock, body, number }: WaitingSet) -> Self {
+        Self { clock, bodies: body, ends: Box::default(), first: number, taken: 0 }
+    }
+}
+
+impl SetRun {
+    /// Sets that are in it.
+    pub(crate) fn sets(&self) -> usize {
+        self.ends.len() + 1 - self.taken
+    }
+
+    /// What it costs while it is kept.
+    pub(super) fn octets(&self) -> usize {
+        self.bodies.len() + size_of_val(&*self.ends) + OVERHEAD_OCTETS
+    }
+
+    /// Gives the sets running numbers from this one on.
+    pub(super) fn number_from(&mut self, first: u64) {
+        self.first = first;
+    }
+
+    /// The running numbers of the sets that are in it.
+    pub(super) fn numbers(&self) -> Range<u64> {
+        let first = self.first + self.taken as u64;
+        first..first + self.sets() as u64
+    }
+}
+
+/// Takes out set after set.
+impl Iterator for SetRun {
+    type Item = WaitingSet;
+
+    fn next(&mut self) -> Option<WaitingSet> {
+        let at = self.taken;
+        if self.sets() == 0 {
+            return None;
+        }
+        self.taken += 1;
+        let body = if self.ends.is_empty() {
+            std::mem::take(&mut self.bodies)
+        } else {
+            let end_of = |at: usize| self.ends.get(at).map_or(self.bodies.len(), |end| *end as usize);
+            let start = at.checked_sub(1).map_or(0, end_of);
+            self.bodies.get(start..end_of(at)).unwrap_or_default().into()
+        };
+        Some(WaitingSet { clock: self.clock, body, number: self.first + at as u64 })
+    }
+}
+
+/// Data Sets of a message that have to wait, before they are kept.
+#[derive(Debug, Default)]
+pub(crate) struct GatheredSets<'m> {
+    sets: Vec<(TemplateId, &'m [u8])>,
+}
+
+impl<'m> GatheredSets<'m> {
+    /// Adds the next one, which waits for this template.
+    pub(crate) fn push(&mut self, template: TemplateId, body: &'m [u8]) {
+        self.sets.push((template, body));
+    }
+
+    /// Takes all of them. Those of a template are in the order in which they came.
+    pub(crate) fn take_runs(&mut self, clock: &MessageClock) -> Vec<(TemplateId, SetRun)> {
+        if self.sets.is_empty() {
+            return Vec::new();
+        }
+        let mut sets = std::mem::take(&mut self.sets);
+        // keeps the order of equal ones
+        sets.sort_by_key(|(template, _)| *template);
+        let of_a_template = sets.chunk_by(|(one, _), (other, _)| one == other);
+        let runs = of_a_template.flat_map(|sets| sets.chunks(RUN_SETS_MAX));
+        runs.filter_map(|sets| Some((sets.first()?.0, run_of(sets, clock)))).collect()
+    }
+}
+
+fn run_of(sets: &[(TemplateId, &[u8])], clock: &MessageClock) -> SetRun {
+    let mut bodies: Vec<u8> = Vec::with_capacity(sets.iter().map(|(_, body)| body.len()).sum());
+    let mut ends: Vec<u32> = Vec::with_capacity(sets.len() - 1);
+    for (number, (_, body)) in sets.iter().enumerate() {
+        if number > 0 {
+            ends.push(bodies.len() as u32);
+        }
+        bodies.extend_from_slice(body);
+    }
+    SetRun { clock: *clock, bodies: bodies.into(), ends: ends.into(), first: 0, taken: 0 }
+}
+
 /// What a set waits for: a template of an Observation Domain of a transport session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SetKey {
     pub domain: DomainKey,
     pub template: TemplateId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_a_message_wait_together_and_come_out_as_they_came() {
+        let clock = MessageClock { received_ms: 1, export_ms: 2, uptime_ms: None };
+        let id = |id: u16| TemplateId::new(id).expect("id");
+        let bodies: Vec<Vec<u8>> = (0..200_u8).map(|number| vec![number; 1 + usize::from(number % 5)]).collect();
+        let mut gathered = GatheredSets::default();
+        // two templates in turns, and one set of a third
+        bodies.iter().zip(0..).for_each(|(body, number)| gathered.push(id(258 - number % 2), body));
+        gathered.push(id(256), &[7; 9]);
+        let mut runs = gathered.take_runs(&clock);
+        assert!(gathered.take_runs(&clock).is_empty());
+        let shape: Vec<_> = runs.iter().map(|(id, run)| (id.get(), run.sets())).collect();
+        assert_eq!(shape, [(256, 1), (257, 64), (257, 36), (258, 64), (258, 36)]);
+        let octets: usize = bodies.iter().map(Vec::len).sum();
+        assert!(runs.iter().map(|(_, run)| run.octets()).sum::<usize>() < octets + 200 * 4 + 9 + 5 * OVERHEAD_OCTETS);
+        let (_, run) = &mut runs[1];
+        run.number_from(1_000);
+        assert_eq!(run.next().map(|set| (set.number, set.body)), Some((1_000, bodies[1].as_slice().into())));
+        assert_eq!((run.numbers(), run.sets()), (1_001..1_064, 63));
+        let rest: Vec<_> = run.map(|set| (set.number, set.body.to_vec(), set.clock)).collect();
+        let expected: Vec<_> = (1..64_usize).map(|at| (1_000 + at as u64, bodies[1 + 2 * at].clone(), clock)).collect();
+        assert_eq!(rest, expected);
+        assert_eq!(runs.remove(0).1.map(|set| set.body.to_vec()).collect::<Vec<_>>(), [vec![7_u8; 9]]);
+    }
 }

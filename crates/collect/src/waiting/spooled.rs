@@ -8,8 +8,8 @@ use super::set::{SetKey, WaitingSet};
 /// Octets that may be on their way to disk. When the disk is slower than the exporters, further sets stay in memory as long as
 /// there is room.
 pub(crate) const OUTBOX_OCTETS_MAX: usize = 8 << 20;
-/// Octets that a set has at most, with what it costs.
-const SET_OCTETS_MAX: usize = 66 << 10;
+/// Octets that a set, or the short ones of a run, have at most, with what they cost.
+const SET_OCTETS_MAX: usize = 88 << 10;
 
 /// What a decoder asks of the spool.
 #[derive(Debug)]

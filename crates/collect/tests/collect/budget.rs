@@ -325,6 +325,15 @@ fn scopes_of_one_octet() -> Load {
     Load { setup, measured, ..Load::default() }
 }
 
+/// Sets of one octet, of templates that nobody has sent, in turns; there is no room for most.
+fn small_sets_that_wait(templates: u16) -> Load {
+    let mut sender = Sender::new(1);
+    let sets = (0..280_u16).flat_map(|value| set(256 + value % templates, &[value as u8])).collect::<Vec<u8>>();
+    let measured = (0..400).map(|_| sender.raw(&sets)).collect();
+    let limits = Limits { waiting_octets_max: 64 << 10, ..Limits::default() };
+    Load { measured, limits, ..Load::default() }
+}
+
 /// Sets of no octets, of a template that nobody has sent.
 fn empty_sets() -> Load {
     let mut sender = Sender::new(1);
@@ -396,12 +405,22 @@ fn waiting_sets_of_many_sources() -> Load {
 }
 
 /// Messages of nothing, each of another domain, when as many are known as may be.
-fn domains() -> Load {
+fn domains(session: Option<fn(usize) -> Session>) -> Load {
     let messages = |domains: std::ops::Range<u32>| -> Vec<Vec<u8>> {
         domains.map(|domain| Sender::new(domain).raw(&[])).collect()
     };
     let limits = Limits { domains_max: 4_096, ..Limits::default() };
-    Load { setup: messages(0..5_000), measured: messages(5_000..10_000), limits, ..Load::default() }
+    Load { setup: messages(0..5_000), measured: messages(5_000..25_000), limits, session, ..Load::default() }
+}
+
+/// The same on a connection, where nothing is around a message.
+fn domains_of_a_connection() -> Load {
+    domains(Some(|_| Session { transport: Transport::Tcp, source: source(1) }))
+}
+
+/// The same of sources that are made up: each new domain has another one evicted.
+fn domains_of_many_sources() -> Load {
+    domains(Some(|number| Session::udp(([10, 0, (number >> 8) as u8, number as u8], 4_739).into())))
 }
 
 /// Flow samples of sFlow, each of another source.
@@ -469,12 +488,16 @@ fn no_octet_costs_much_more_than_others() {
         ("a template that changes", templates_that_change(0, 340)),
         ("a small template that changes among thousands", templates_that_change(4_000, 1)),
         ("small sets", small_sets()),
+        ("small sets that wait", small_sets_that_wait(1)),
+        ("small sets that wait for several templates", small_sets_that_wait(4)),
         ("empty sets", empty_sets()),
         ("withdrawals", withdrawals(false)),
         ("withdrawals of all", withdrawals(true)),
         ("recalls from the spool", recalls()),
         ("sets of many sources that wait", waiting_sets_of_many_sources()),
-        ("domains", domains()),
+        ("domains", domains(None)),
+        ("domains of a connection", domains_of_a_connection()),
+        ("domains of many sources", domains_of_many_sources()),
         ("sources of sFlow", sflow_sources()),
         ("new samplers", new_samplers()),
         ("options that change", options_that_change()),

@@ -8,7 +8,7 @@ use weir_collect::{Decoder, Limits};
 use weir_flow::Counter;
 
 use super::RECEIVED_MS;
-use super::exporter::{Taken, TestExporter, exchange};
+use super::exporter::{NUMBERED, Taken, TestExporter, exchange, template_of};
 
 fn exporters(count: u8) -> Vec<TestExporter> {
     (0..count).map(|number| TestExporter::new([192, 0, 2, number], 4739, u32::from(number))).collect()
@@ -63,6 +63,53 @@ fn hold(limits: Limits, on_disk: bool, sets: u32) -> (Taken, u64) {
 fn sets_wait_in_memory_for_half_a_minute() {
     let (taken, on_disk) = hold(Limits::default(), false, 600);
     assert_eq!((taken.count(Counter::SetsWaitingIn), on_disk), (7 * 600, 0));
+}
+
+/// Many short sets of one message are kept together; each is decoded, counted and missed by itself.
+#[test]
+fn short_sets_of_a_message_wait_together_and_come_back_one_by_one() {
+    for (octets_max, on_disk, wait_secs) in [(1 << 20, false, 0), (0, true, 0), (1 << 20, false, 2_000)] {
+        let limits = Limits { waiting_octets_max: octets_max, ..Limits::default() };
+        let now_ms = RECEIVED_MS + wait_secs * 1_000;
+        let folder = tempfile::tempdir().expect("folder");
+        let mut spool = Spool::open(folder.path(), &limits, 1).expect("spool");
+        let mut decoder = Decoder::new(limits);
+        if on_disk {
+            decoder = decoder.with_spool();
+        }
+        let (mut taken, mut exporter) = (Taken::default(), TestExporter::new([192, 0, 2, 1], 4739, 1));
+        let templates = [template_of(256, NUMBERED), template_of(257, NUMBERED)];
+        // a set for each record, of one template and the other
+        let mut datagram = exporter.message(|_| ());
+        for number in 0..100_u64 {
+            datagram.extend((256 + (number % 2) as u16).to_be_bytes());
+            datagram.extend([0, 16, 10, 0, 0, 1]);
+            datagram.extend(number.to_be_bytes());
+        }
+        let length = (datagram.len() as u16).to_be_bytes();
+        datagram[2..4].copy_from_slice(&length);
+        exporter.sequence += 100;
+        decoder.datagram(exporter.source, RECEIVED_MS, &datagram);
+        decoder.expire(now_ms);
+        exchange(&mut decoder, &mut spool, &mut taken);
+        let statistics = decoder.statistics();
+        let waiting = statistics.sets_waiting as u64 + statistics.sets_spooled;
+        let lost = if wait_secs > 0 { 100 } else { 0 };
+        assert_eq!(waiting, 100 - lost);
+        for template in templates {
+            exporter.template = template;
+            let message = exporter.templates();
+            decoder.datagram(exporter.source, now_ms, &message);
+            exchange(&mut decoder, &mut spool, &mut taken);
+        }
+        exporter.next = 100;
+        decoder.datagram(exporter.source, now_ms, &exporter.data(1));
+        taken.all_of(&mut decoder);
+        let waited = (0..100).step_by(2).chain((1..100).step_by(2)).filter(|_| lost == 0);
+        assert_eq!(taken.numbers(1), waited.chain([100]).collect::<Vec<_>>(), "on disk: {on_disk}");
+        let counted = [Counter::SetsWaitingIn, Counter::SetsWaitingOut, Counter::SetsExpired, Counter::RecordsLost];
+        assert_eq!(counted.map(|counter| taken.count(counter)), [100, 100 - lost, lost, lost], "on disk: {on_disk}");
+    }
 }
 
 /// A set without records has nothing to wait for.

@@ -286,3 +286,59 @@ fn a_hostile_sender_on_the_wire_costs_real_exporters_nothing() {
     // beside the limits: bursts, socket buffers, deliveries, and what other tests do meanwhile
     assert!(grown < options.limits.octets_max() + (512 << 20), "{grown} octets more than before");
 }
+
+/// Whoever sends from one address has a share of all domains, and the others keep theirs: what they have sent once is known,
+/// whatever the flood sends, and a new one finds a place.
+#[test]
+fn one_source_does_not_take_the_domains_of_others() {
+    let mut decoder = Decoder::new(Limits { domains_max: 256, ..Limits::default() });
+    let (mut taken, mut flood_sent) = (Taken::default(), 0_u64);
+    // one that has sent little, and is silent while the flood comes
+    let mut quiet = TestExporter::new([192, 0, 2, 1], 4739, 1 << 20);
+    decoder.datagram(quiet.source, RECEIVED_MS, &quiet.templates());
+    decoder.datagram(quiet.source, RECEIVED_MS, &quiet.data(1));
+    for number in 0..2_000 {
+        let mut flood = TestExporter::new([10, 0, 0, 1], 9_995, number);
+        for message in [flood.templates(), flood.data(1), flood.data(1), flood.data(1)] {
+            decoder.datagram(flood.source, RECEIVED_MS + 1, &message);
+            flood_sent += 1;
+        }
+        taken.all_of(&mut decoder);
+    }
+    assert_eq!(decoder.statistics().domains, 1 + 127, "the first half, less what the other has");
+    assert_eq!(taken.count(Counter::Datagrams) + taken.count(Counter::DatagramsRefused), flood_sent + 2);
+    // what was lost before it shows, as only one who is known can tell
+    let _ = quiet.data(5);
+    decoder.datagram(quiet.source, RECEIVED_MS + 2, &quiet.data(1));
+    let mut newcomer = TestExporter::new([192, 0, 2, 2], 4739, 1 << 21);
+    decoder.datagram(newcomer.source, RECEIVED_MS + 2, &newcomer.templates());
+    decoder.datagram(newcomer.source, RECEIVED_MS + 2, &newcomer.data(2));
+    taken.all_of(&mut decoder);
+    assert_eq!((taken.numbers(1 << 20), taken.numbers(1 << 21)), (vec![0, 6], vec![0, 1]));
+    assert_eq!(taken.count(Counter::RecordsLost), 5);
+    assert_eq!(decoder.statistics().domains, 2 + 127);
+}
+
+/// An agent of sFlow is whatever a datagram says: its domains are part of the share of who sends them.
+#[test]
+fn whoever_speaks_for_agents_of_sflow_has_one_share() {
+    let mut decoder = Decoder::new(Limits { domains_max: 256, ..Limits::default() });
+    let datagram = |agent: u32, sequence: u32| -> Vec<u8> {
+        // version, family and address of the agent, sub-agent, sequence, uptime, samples
+        [5, 1, agent, 0, sequence, 1_000, 0].iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
+    };
+    for number in 0..1_000 {
+        decoder.datagram(fake_source(1), RECEIVED_MS, &datagram(0x0a01_0000 + number, 1));
+    }
+    assert_eq!(decoder.statistics().domains, 128);
+    // 10.1.3.231 is the last of them
+    let agent = SocketAddr::from(([10, 1, 3, 231], 6_343));
+    decoder.datagram(agent, RECEIVED_MS, &datagram(0x0a01_03e7, 2));
+    assert_eq!(decoder.statistics().domains, 128);
+    for number in 1_000..2_000 {
+        decoder.datagram(fake_source(1), RECEIVED_MS, &datagram(0x0a01_0000 + number, 1));
+    }
+    let before = decoder.statistics().total(Counter::DatagramsLost);
+    decoder.datagram(agent, RECEIVED_MS, &datagram(0x0a01_03e7, 6));
+    assert_eq!(decoder.statistics().total(Counter::DatagramsLost) - before, 3, "it is known");
+}

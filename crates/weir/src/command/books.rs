@@ -166,6 +166,14 @@ fn gone_segments(snapshot: &Snapshot) -> Vec<&Segment> {
     snapshot.segments(Table::Flows).iter().filter(is_gone).collect()
 }
 
+/// Reports on standard error which flows of an archive are gone with their files.
+pub(super) fn report_flows_gone(archive: &Path) {
+    match Snapshot::open(archive) {
+        Ok(snapshot) => report_gone(&gone_segments(&snapshot)),
+        Err(error) => eprintln!("warning: {:#}", anyhow::Error::new(error)),
+    }
+}
+
 /// Reports these segments on standard error.
 fn report_gone(gone: &[&Segment]) {
     for segment in gone {

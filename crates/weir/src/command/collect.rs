@@ -23,6 +23,7 @@ use weir_chain::{Chain, ChainBuilder, NoOptions, Progress, Running, TimeSpan};
 use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
+use super::books::report_flows_gone;
 use super::watch::{ReportArgs, WatchSession, planned};
 use super::{
     ArchiveArg, EnrichmentArgs, StatisticsArgs, enriched_all, print_archived, print_books, print_counted, show_or_build,
@@ -124,6 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let forwarded = forwarding.end(super::forward::after(super::forward::LIVE_GRACE));
     print_books(&progress, "collector");
     print_archived(&progress);
+    report_flows_gone(&args.archive.archive);
     print_counted(&progress);
     #[cfg(feature = "cassandra")]
     forwarded?;

@@ -17,7 +17,7 @@ use weir_generate::TrafficModel;
 use weir_testkit::ports;
 
 use crate::damage::SmallDisk;
-use crate::process::{Collector, run, wait_for};
+use crate::process::{Collector, run, wait_for, weir};
 
 /// Flows of a batch that is sent at once.
 const BATCH: usize = 240;
@@ -278,6 +278,34 @@ fn flows_whose_file_is_gone_are_not_called_complete() {
         }
     }
     collector.stop();
+}
+
+/// The collector itself finds them when it ends: it has stored them, and they are not there.
+#[test]
+fn a_collector_that_ends_reports_flows_whose_file_is_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, log) = (folder.path().join("archive"), folder.path().join("log"));
+    let mut command = weir();
+    command.args(["collect", "--listen", "127.0.0.1:0", "--commit-interval", "50ms", "--segment-rows", "3000"]);
+    command.args(["--no-merge", "--archive"]).arg(&archive).stderr(fs::File::create(&log).expect("a file"));
+    let child = command.spawn().expect("weir starts");
+    let mut collector = Collector { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+    let said = || fs::read_to_string(&log).expect("text");
+    let listens_at = || -> Option<SocketAddr> {
+        let said = said();
+        let place = said.split_once("listening on ")?.1.split_whitespace().next()?;
+        place.rsplit_once("//").map_or(place, |(_, address)| address).parse().ok()
+    };
+    wait_for("it listens", || listens_at().is_some());
+    collector.address = listens_at().expect("an address");
+    send_batches(&mut exporters(), collector.address, 10);
+    let first = || Snapshot::open(&archive).ok()?.segments(Table::Flows).first().cloned();
+    wait_for("a segment", || first().is_some());
+    let segment = first().expect("a segment");
+    fs::remove_file(segment.path()).expect("removed");
+    collector.stop();
+    let gone = format!("{} flows are gone with their file {}", segment.rows, segment.path().display());
+    assert!(said().contains(&gone), "{}", said());
 }
 
 /// A file system of its own, in a file, that can be frozen.

@@ -1,0 +1,162 @@
+//! Domains in the order in which they are evicted: a heap, so that a new domain costs no look at all the others.
+//!
+//! What a domain is worth grows when something comes from it. So an entry has what its domain was worth when it was last
+//! looked at, and one whose domain is worth more by now goes back with that. It sinks with silence only; therefore all
+//! domains are looked at again now and then, at most once a second. What the order is, and why, is in
+//! `domain::activity`.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::domain::{Domain, EvictionPriority};
+use crate::limits;
+
+/// All domains are looked at again after this time at the earliest, in milliseconds, and after requests for this part of
+/// them.
+const RENEWED_MS: i64 = 1_000;
+const RENEWED_PART: usize = 64;
+/// When no domain may be evicted, all are looked at again after that time, or after this many requests.
+const RETRY_REQUESTS: usize = 4_096;
+
+/// What a domain was worth, when it was added among those that are worth as much, and its place in the table of domains. The
+/// largest is the one that is worth least.
+type Entry = Reverse<(EvictionPriority, u32, u32)>;
+
+/// The domains that may be evicted. Nothing is kept before the first is asked for.
+#[derive(Debug, Default)]
+pub(super) struct EvictionOrder {
+    heap: BinaryHeap<Entry>,
+    /// When all domains were looked at.
+    renewed_ms: Option<i64>,
+    /// Requests since then.
+    requests: usize,
+    /// Domains added since then.
+    added: u32,
+}
+
+impl EvictionOrder {
+    /// Adds a new domain, which is worth no less than this.
+    pub(super) fn add(&mut self, priority: EvictionPriority, index: u32) {
+        if self.renewed_ms.is_some() {
+            self.push(priority, index);
+        }
+    }
+
+    fn push(&mut self, priority: EvictionPriority, index: u32) {
+        self.added = self.added.saturating_add(1);
+        self.heap.push(Reverse((priority, self.added, index)));
+    }
+
+    /// Takes out the domain with the smallest priority. `priority` is `None` for domains that must stay.
+    pub(super) fn next(
+        &mut self,
+        domains: &[Domain],
+        now_ms: i64,
+        priority: impl Fn(&Domain) -> Option<EvictionPriority>,
+    ) -> Option<u32> {
+        self.requests += 1;
+        if self.is_due(domains.len(), now_ms) {
+            self.renew(domains, now_ms, &priority);
+        }
+        while let Some(Reverse((then, _, index))) = self.heap.pop() {
+            match domains.get(index as usize).and_then(&priority) {
+                // it may be evicted again when it has been silent, which the next look at all shows
+                None => {}
+                Some(now) if now > then => self.push(now, index),
+                Some(_) => return Some(index),
+            }
+        }
+        None
+    }
+
+    fn is_due(&self, domains: usize, now_ms: i64) -> bool {
+        let Some(renewed_ms) = self.renewed_ms else { return true };
+        let is_old = now_ms.saturating_sub(renewed_ms).saturating_abs() >= RENEWED_MS;
+        if self.heap.is_empty() {
+            return is_old || self.requests >= RETRY_REQUESTS;
+        }
+        // places whose domains left otherwise, and have another by now, are there twice
+        is_old && self.requests > domains / RENEWED_PART || self.heap.len() > 2 * domains
+    }
+
+    fn renew(&mut self, domains: &[Domain], now_ms: i64, priority: &impl Fn(&Domain) -> Option<EvictionPriority>) {
+        let mut entries = std::mem::take(&mut self.heap).into_vec();
+        entries.clear();
+        let priorities = domains.iter().zip(0..);
+        entries.extend(priorities.filter_map(|(domain, index)| Some(Reverse((priority(domain)?, 0, index)))));
+        self.heap = BinaryHeap::from(entries);
+        (self.renewed_ms, self.requests, self.added) = (Some(now_ms), 0, 0);
+    }
+}
+
+const _: () = assert!(size_of::<Entry>() <= limits::CANDIDATE_OCTETS);
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::Limits;
+    use crate::domain::{DomainKey, Usefulness};
+    use crate::session::Session;
+
+    fn domain(heard_ms: i64) -> Domain {
+        let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], 2055)));
+        let mut new = Domain::new(DomainKey { session, version: 10, domain: 0 }, &Limits::default());
+        new.activity.heard_ms = heard_ms;
+        new
+    }
+
+    fn by_time(domain: &Domain) -> EvictionPriority {
+        let heard_ms = domain.activity.heard_ms;
+        EvictionPriority { usefulness: Usefulness::Nothing, datagrams_log: 0, heard_ms }
+    }
+
+    #[test]
+    fn a_new_domain_costs_no_look_at_all_the_others() {
+        let mut domains: Vec<Domain> = (0..1_000).map(domain).collect();
+        let (mut order, looks) = (EvictionOrder::default(), Cell::new(0));
+        let priority = |domain: &Domain| {
+            looks.set(looks.get() + 1);
+            Some(by_time(domain))
+        };
+        let mut evicted = Vec::new();
+        for heard_ms in 1_000..3_000 {
+            let index = order.next(&domains, 0, priority).expect("one that may go");
+            evicted.push(domains[index as usize].activity.heard_ms);
+            domains[index as usize] = domain(heard_ms);
+            order.add(by_time(&domains[index as usize]), index);
+        }
+        assert_eq!(evicted, (0..2_000).collect::<Vec<_>>(), "the one silent for longest goes first");
+        assert_eq!(looks.get(), 1_000 + 2_000, "all once, and each that goes");
+    }
+
+    #[test]
+    fn one_that_was_heard_since_goes_later_and_one_that_must_stay_does_not_go() {
+        let mut domains: Vec<Domain> = (0..4).map(domain).collect();
+        let mut order = EvictionOrder::default();
+        let stays = Cell::new(None);
+        let priority = |domain: &Domain| (stays.get() != Some(domain.activity.heard_ms)).then(|| by_time(domain));
+        assert_eq!(order.next(&domains, 0, priority), Some(0));
+        domains[1].activity.heard_ms = 10;
+        stays.set(Some(2));
+        assert_eq!([(); 3].map(|()| order.next(&domains, 0, priority)), [Some(3), Some(1), None]);
+        stays.set(None);
+        assert_eq!(order.next(&domains, RENEWED_MS - 1, priority), None, "not all are looked at again at once");
+        assert_eq!(order.next(&domains, RENEWED_MS, priority), Some(0));
+    }
+
+    #[test]
+    fn places_that_are_there_twice_do_not_pile_up() {
+        let domains: Vec<Domain> = (0..10).map(domain).collect();
+        let mut order = EvictionOrder::default();
+        for round in 0..1_000_u32 {
+            // sessions end, and their places are given to others
+            order.add(by_time(&domains[0]), round % 10);
+            order.add(by_time(&domains[0]), round % 10);
+            order.next(&domains, 0, |domain| Some(by_time(domain)));
+            assert!(order.heap.len() <= 2 * domains.len() + 2, "{}", order.heap.len());
+        }
+    }
+}
