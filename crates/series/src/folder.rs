@@ -144,7 +144,7 @@ impl Folder {
                     known.family = joined.ok_or_else(|| SeriesError::OtherMetrics(family.name.clone()))?;
                 }
                 None => {
-                    wanted.families.push(DescribedFamily { family: family.clone(), counted: Vec::new(), lost: None })
+                    wanted.families.push(DescribedFamily { family: family.clone(), counted: Vec::new(), lost: None });
                 }
             }
         }
