@@ -17,10 +17,15 @@ const PROBE: &str = "Authorization: Bearer probe:right";
 
 /// A service that takes flows, with an admin, an analyst, and one who may push.
 fn service(folder: &Path) -> Service {
+    service_with(folder, "", "")
+}
+
+/// The same with more lines in the sections of the archive and of pushes.
+fn service_with(folder: &Path, archive: &str, ingest: &str) -> Service {
     let token = hash("right");
     let user = |name: &str, role: &str| format!("[[users]]\nname = '{name}'\nrole = '{role}'\ntokens = ['{token}']\n");
     let text = format!(
-        "[archive]\nfolder = 'archive'\n[ingest]\nbody_max = '64KiB'\n{}{}{}",
+        "[archive]\nfolder = 'archive'\n{archive}\n[ingest]\nbody_max = '64KiB'\n{ingest}\n{}{}{}",
         user("ann", "admin"),
         user("bob", "analyst"),
         user("probe", "ingest")
@@ -67,7 +72,7 @@ fn flows_that_are_pushed_are_in_the_archive_and_in_the_books() {
     let service = service(folder.path());
     for who in [PROBE, ANN] {
         let answer = push(&service, who, &flows());
-        assert_eq!((answer.status, &answer.json()["flows"]), (202, &json!(3)), "{}", answer.body);
+        assert_eq!((answer.status, &answer.json()["flows"]), (200, &json!(3)), "{}", answer.body);
     }
     let until = Instant::now() + PATIENCE;
     while sql(&service, "SELECT count(*), sum(bytes), count(received) FROM flows") != json!([[6, 1200, 6]]) {
@@ -132,7 +137,37 @@ fn who_may_push_flows_may_do_nothing_else() {
     for path in ["/healthz", "/readyz"] {
         assert_eq!(service.ask("GET", path, &[PROBE], "").status, 200, "{path}");
     }
-    assert_eq!(push(&service, PROBE, &flows()).status, 202);
+    assert_eq!(push(&service, PROBE, &flows()).status, 200);
+}
+
+/// Who is answered 200 has flows on disk, and who is answered 202 is not promised any.
+#[test]
+fn an_answer_says_whether_flows_are_durable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut service = self::service(folder.path());
+    let answer = push(&service, PROBE, &flows());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let taken = answer.json();
+    assert_eq!(taken["is_durable"], json!(true));
+    assert!(taken["position"].as_u64().is_some_and(|position| position > 0), "{taken}");
+    let no_wait = service.ask_octets("POST", "/api/v1/ingest?wait=none", &[ARROW, PROBE], &flows());
+    let taken = no_wait.json();
+    assert_eq!((no_wait.status, &taken["is_durable"], &taken["position"]), (202, &json!(false), &Value::Null));
+    let none = push(&service, PROBE, &stream(vec![("bytes", Arc::new(Int64Array::from(Vec::<i64>::new())))]));
+    assert_eq!((none.status, &none.json()["flows"]), (200, &json!(0)), "there is nothing to wait for");
+    let wrong = service.ask_octets("POST", "/api/v1/ingest?wait=long", &[ARROW, PROBE], &flows());
+    assert_eq!(wrong.problem().0, 400);
+    // killed, not stopped: what was confirmed is there
+    service.child.kill().expect("it runs");
+    service.child.wait().expect("it ends");
+    drop(service);
+    let service = service_with(folder.path(), "commit_interval = '1h'", "durable_timeout = '1ms'");
+    let count = sql(&service, "SELECT count(*) FROM flows")[0][0].as_u64().expect("a number");
+    assert!(count == 3 || count == 6, "{count}");
+    // a disk that takes long
+    let answer = push(&service, PROBE, &flows());
+    assert_eq!((answer.status, &answer.json()["is_durable"]), (202, &json!(false)), "{}", answer.body);
+    service.stop();
 }
 
 #[test]
