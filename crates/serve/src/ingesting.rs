@@ -38,6 +38,8 @@ pub(crate) type ReadingPlace = Arc<OwnedSemaphorePermit>;
 #[derive(Debug)]
 pub(crate) struct Ingesting {
     pub(crate) octets_max: usize,
+    /// Octets of flows that wait for the archive.
+    pub(crate) queue_octets_max: usize,
     pub(crate) time_max: Duration,
     /// How long a sender waits until flows are durable.
     pub(crate) durable_max: Duration,
@@ -50,6 +52,7 @@ impl Ingesting {
         let Ingest { options, intake } = ingest;
         Self {
             octets_max: usize::try_from(options.body_max.bytes()).unwrap_or(usize::MAX),
+            queue_octets_max: usize::try_from(options.queue.bytes()).unwrap_or(usize::MAX),
             time_max: options.body_timeout.duration(),
             durable_max: options.durable_timeout.duration(),
             intake: Arc::clone(intake),

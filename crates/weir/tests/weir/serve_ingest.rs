@@ -179,3 +179,48 @@ fn a_service_without_the_section_takes_no_flows() {
     assert_eq!(answer.problem().0, 404);
     assert!(answer.json()["hint"].as_str().is_some_and(|hint| hint.contains("[ingest]")));
 }
+
+#[test]
+fn flows_come_as_text_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = self::service(folder.path());
+    let send = |kind: &str, body: &[u8]| {
+        service.ask_octets("POST", "/api/v1/ingest", &[&format!("Content-Type: {kind}"), PROBE], body)
+    };
+    let (json, csv) = ("application/x-ndjson", "text/csv; charset=utf-8");
+    let taken = [
+        send(json, b"{\"src_addr\":\"192.0.2.1\",\"bytes\":100}\n{\"bytes\":200}\n"),
+        send(csv, b"exporter,bytes\n192.0.2.9,300\n,400\n"),
+    ];
+    for answer in taken {
+        assert_eq!((answer.status, &answer.json()["flows"]), (200, &json!(2)), "{}", answer.body);
+    }
+    let rows = "SELECT count(*), sum(bytes), count(src_addr), count(exporter), count(received) FROM flows";
+    let until = Instant::now() + PATIENCE;
+    while sql(&service, rows) != json!([[4, 1000, 1, 1, 4]]) {
+        assert!(Instant::now() < until, "the flows come into the archive");
+        std::thread::yield_now();
+    }
+    // of what is wrong nothing is stored, whatever precedes it
+    let large = "{\"bytes\":1}\n".repeat(6000);
+    for (kind, body, status, said) in [
+        (json, &b"{\"bytes\":1}\n{\"bytes\":"[..], 400, "line 2: no object of JSON"),
+        (json, &b"{\"bytes\":1}\n{\"octets\":1}"[..], 400, "not columns of flows: octets"),
+        (json, &b"{\"bytes\":1}\n{\"bytes\":-1}"[..], 400, "column 'bytes' has values that do not fit"),
+        (json, large.as_bytes(), 413, "the body of the request is too large"),
+        (csv, &b"bytes,packets\n1,2\n3\n"[..], 400, "line 3: "),
+        (csv, &b"bytes,sip\n1,2\n"[..], 400, "not columns of flows: sip"),
+        ("application/vnd.apache.parquet", &b"PAR1"[..], 400, "the Content-Type of the body"),
+    ] {
+        let answer = send(kind, body);
+        let (found, detail) = answer.problem();
+        assert!(found == status && detail.starts_with(said), "{found}: {detail}");
+        assert!(status == 413 || answer.json()["hint"].is_string(), "{}", answer.body);
+    }
+    // what is taken after them would come after them
+    assert_eq!(send(csv, b"bytes\n1\n").status, 200);
+    while sql(&service, "SELECT count(*) FROM flows") != json!([[5]]) {
+        assert!(Instant::now() < until, "the flow comes into the archive");
+        std::thread::yield_now();
+    }
+}
