@@ -115,6 +115,7 @@ export interface SankeyAnswer {
   unit?: string;
   sampling?: Sampling | null;
   completeness?: Completeness | null;
+  why_empty?: WhyEmpty | null;
   took_ms?: number;
 }
 

@@ -17,6 +17,9 @@ use crate::{Burst, ComponentError, State};
 /// long enough) says so by [`is_full`](Self::is_full), and everything upstream that nobody else needs stops.
 ///
 /// **Books.** A sink that keeps no books ignores what stands beside the rows; a burst may have that and no rows.
+///
+/// **Receipts.** A sink that keeps flows for good tells the [receipts](weir_flow::Receipt) among the side tables when the flows survive a
+/// crash, or that they were refused. Other sinks drop them.
 pub trait Sink: Send {
     /// Takes a burst.
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError>;

@@ -2,7 +2,7 @@
 //!
 //! An [`Intake`] is a queue between whoever answers those programs and the source `ingest`. It is bounded in octets and never
 //! waits: when there is no room the sender is told so, and comes again. What is in it is in memory only, so a process that is
-//! killed loses it; the answer to the sender must not promise more.
+//! killed loses it; the answer to the sender must not promise more, unless the sender waits for the [receipts](Receipt) of its flows.
 //!
 //! The chain that collects is made of options, which a queue is not one of. So a process offers its intake, as it does with
 //! sockets that it [inherits](crate::inherited), and the source takes it up.
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weir_flow::FlowBatch;
+use weir_flow::{FlowBatch, Receipt};
 
 static OFFERED: Mutex<Option<Arc<Intake>>> = Mutex::new(None);
 
@@ -45,6 +45,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Push {
     flows: Vec<FlowBatch>,
+    receipts: Vec<Receipt>,
     octets: usize,
 }
 
@@ -96,8 +97,8 @@ pub enum NotTaken {
 /// What an intake has for its source.
 #[derive(Debug, PartialEq)]
 pub enum Taken {
-    /// The flows of one push.
-    Flows(Vec<FlowBatch>),
+    /// The flows of one push, and a receipt for each batch where the sender waits for them.
+    Flows(Vec<FlowBatch>, Vec<Receipt>),
     /// Nothing came meanwhile.
     Nothing,
     /// It is closed and empty.
@@ -112,6 +113,11 @@ impl Intake {
 
     /// Takes the flows of one push, all or none; `octets` is the memory that they keep.
     pub fn push(&self, flows: Vec<FlowBatch>, octets: usize) -> Result<(), NotTaken> {
+        self.push_with(flows, Vec::new(), octets)
+    }
+
+    /// The same with a receipt for each batch.
+    pub fn push_with(&self, flows: Vec<FlowBatch>, receipts: Vec<Receipt>, octets: usize) -> Result<(), NotTaken> {
         if octets > self.octets_max {
             self.count_bad();
             return Err(NotTaken::TooLarge { octets_max: self.octets_max });
@@ -122,7 +128,7 @@ impl Intake {
             return Err(if waiting.is_closed { NotTaken::Closed } else { NotTaken::Full { octets: waiting.octets } });
         }
         waiting.octets += octets;
-        waiting.pushes.push_back(Push { flows, octets });
+        waiting.pushes.push_back(Push { flows, receipts, octets });
         self.counts.taken.fetch_add(1, Ordering::Relaxed);
         drop(waiting);
         self.came.notify_one();
@@ -137,7 +143,7 @@ impl Intake {
         match waiting.pushes.pop_front() {
             Some(push) => {
                 waiting.octets -= push.octets;
-                Taken::Flows(push.flows)
+                Taken::Flows(push.flows, push.receipts)
             }
             None if waiting.is_closed => Taken::Ended,
             None => Taken::Nothing,
@@ -194,12 +200,12 @@ mod tests {
         assert_eq!(intake.push(flows(2), 41), Err(NotTaken::Full { octets: 60 }));
         assert_eq!(intake.push(flows(3), 40), Ok(()));
         assert_eq!(intake.push(flows(4), 101), Err(NotTaken::TooLarge { octets_max: 100 }));
-        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(1)));
+        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(1), Vec::new()));
         assert_eq!(intake.push(flows(5), 60), Ok(()), "there is room again");
         intake.close();
         assert_eq!(intake.push(flows(6), 1), Err(NotTaken::Closed));
-        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(3)));
-        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(5)));
+        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(3), Vec::new()));
+        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(5), Vec::new()));
         assert_eq!(intake.take(NOT_AT_ALL), Taken::Ended);
         let counts = intake.counts();
         assert_eq!((counts.taken(), counts.full(), counts.bad()), (3, 2, 1));

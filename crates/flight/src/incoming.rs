@@ -17,6 +17,7 @@ use tokio_openssl::SslStream;
 use tonic::transport::server::Connected;
 use weir_secure::TlsServer;
 
+use crate::connection_users::{ConnectionUsers, UsersOfConnection};
 use crate::counts::FlightCounts;
 use crate::options::FlightOptions;
 
@@ -33,16 +34,25 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 pub(crate) struct Caller {
     pub(crate) from: SocketAddr,
     is_known: Arc<AtomicBool>,
+    is_refused: Arc<AtomicBool>,
+    users: UsersOfConnection,
 }
 
 impl Caller {
-    fn new(from: SocketAddr) -> Self {
-        Self { from, is_known: Arc::default() }
+    fn new(from: SocketAddr, users: &Arc<ConnectionUsers>) -> Self {
+        let users = UsersOfConnection::new(Arc::clone(users));
+        Self { from, is_known: Arc::default(), is_refused: Arc::default(), users }
     }
 
-    /// Notes that a call was let in.
-    pub(crate) fn note_known(&self) {
-        self.is_known.store(true, Ordering::Relaxed);
+    /// Lets a call of a user in, and notes it; false when the user has too many connections, which is counted once.
+    pub(crate) fn admit(&self, name: &str, counts: &FlightCounts) -> bool {
+        let is_admitted = self.users.admit(name);
+        if is_admitted {
+            self.is_known.store(true, Ordering::Relaxed);
+        } else if !self.is_refused.swap(true, Ordering::Relaxed) {
+            counts.connections_refused.add_one();
+        }
+        is_admitted
     }
 }
 
@@ -135,6 +145,7 @@ pub(crate) fn accept(
 ) -> mpsc::Receiver<Incoming> {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
     let places = Arc::new(Semaphore::new(options.connections_max));
+    let users = Arc::new(ConnectionUsers::new(options.per_user_max));
     let (login_max, idle_max) = (options.login_timeout.duration(), options.idle_timeout.duration());
     tokio::spawn(async move {
         loop {
@@ -154,6 +165,7 @@ pub(crate) fn accept(
             };
             counts.open.fetch_add(1, Ordering::Relaxed);
             let (tls, counts, sender) = (tls.clone(), Arc::clone(&counts), sender.clone());
+            let users = Arc::clone(&users);
             tokio::spawn(async move {
                 // answers are written at once
                 let _ = stream.set_nodelay(true);
@@ -168,7 +180,7 @@ pub(crate) fn accept(
                 };
                 // the first call that is let in must come soon
                 let idle = Box::pin(tokio::time::sleep(login_max));
-                let caller = Caller::new(from);
+                let caller = Caller::new(from, &users);
                 let incoming = Incoming { transport, caller, is_known: false, idle, idle_max, counts, _place: place };
                 // when the service ends, nobody takes it
                 let _ = sender.send(incoming).await;
@@ -198,7 +210,7 @@ mod tests {
         let places = Arc::new(Semaphore::new(1));
         Incoming {
             transport: Box::new(transport),
-            caller: Caller::new(([127, 0, 0, 1], 1).into()),
+            caller: Caller::new(([127, 0, 0, 1], 1).into(), &Arc::new(ConnectionUsers::new(1))),
             is_known: false,
             idle: Box::pin(tokio::time::sleep(Duration::from_millis(1))),
             idle_max: Duration::from_mins(10),
@@ -221,7 +233,7 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert_eq!(unknown.counts.connections_idle.get(), 1);
             let mut known = incoming();
-            known.caller.note_known();
+            assert!(known.caller.admit("ann", &known.counts));
             // its first time is over
             tokio::time::sleep(Duration::from_millis(2)).await;
             for _ in 0..100 {
@@ -229,5 +241,18 @@ mod tests {
             }
             assert_eq!(known.counts.connections_idle.get(), 0);
         });
+    }
+
+    #[test]
+    fn a_call_over_one_connection_too_many_is_refused() {
+        let users = Arc::new(ConnectionUsers::new(1));
+        let (from, counts) = (([127, 0, 0, 1], 1).into(), FlightCounts::default());
+        let (first, second) = (Caller::new(from, &users), Caller::new(from, &users));
+        assert!(first.admit("ann", &counts) && first.is_known.load(Ordering::Relaxed));
+        assert!(!second.admit("ann", &counts) && !second.admit("ann", &counts));
+        assert!(!second.is_known.load(Ordering::Relaxed), "it has the time of a login, and no more");
+        assert_eq!(counts.connections_refused.get(), 1);
+        drop(first);
+        assert!(second.admit("ann", &counts));
     }
 }

@@ -17,6 +17,7 @@ pub mod server;
 
 mod answers;
 mod bound_values;
+mod connection_users;
 mod errors;
 mod incoming;
 mod metadata;

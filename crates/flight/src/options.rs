@@ -17,6 +17,8 @@ options! {
         key: Option<PathBuf>,
         /// Accept at most this many connections at a time; more are closed and counted.
         connections_max: usize = 100 => 1..=1 << 16,
+        /// Let at most this many connections be of one user at a time; calls over more are refused, and the connections counted.
+        per_user_max: usize = 50 => 1..=1 << 16,
         /// Answer at most this many calls of a connection at a time.
         calls_max: u32 = 64 => 1..=1 << 16,
         /// Close a connection that has not finished its handshake, or over which nobody has logged in, after this time.

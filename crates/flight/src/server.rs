@@ -9,7 +9,7 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::StreamExt;
 use tokio::sync::watch;
 use tonic::transport::Server;
-use weir_secure::{ClientAuth, TlsError, TlsServer, TlsServerOptions};
+use weir_secure::{ClientAuth, ReadIdentity, TlsError, TlsServer, TlsServerOptions};
 use weir_sql::QuestionService;
 
 use crate::counts::FlightCounts;
@@ -105,14 +105,12 @@ impl FlightServer {
         Arc::clone(&self.counts)
     }
 
-    /// What reads the certificate again, for connections that begin from then on.
-    pub fn reloading(&self) -> impl Fn() -> Result<(), FlightError> + Send + Sync + 'static {
+    /// What reads the certificate again, where there is one, for connections that begin once it is put in place.
+    pub fn reading_again(&self) -> impl Fn() -> Result<Option<ReadIdentity>, FlightError> + Send + Sync + use<> {
         let (tls, options) = (self.tls.clone(), self.options.clone());
         move || {
-            if let (Some(tls), Some(options)) = (&tls, tls_options(&options)?) {
-                tls.reload(&options)?;
-            }
-            Ok(())
+            let (Some(tls), Some(options)) = (&tls, tls_options(&options)?) else { return Ok(None) };
+            Ok(Some(tls.read_again(&options)?))
         }
     }
 

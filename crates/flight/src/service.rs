@@ -74,8 +74,11 @@ impl FlightSql {
         // connections always say it
         let from = caller.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |caller| caller.from.ip());
         let asker = self.sessions.asker(request.metadata(), from).await?;
-        if let Some(caller) = caller {
-            caller.note_known();
+        let name = asker.name();
+        if caller.is_some_and(|caller| !caller.admit(name, &self.counts)) {
+            return Err(Status::resource_exhausted(format!(
+                "too many connections of '{name}'\nhint: 'per_user_max' of [flight] says how many there may be"
+            )));
         }
         Ok(asker)
     }

@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, RecordBatch};
 
-use crate::{BooksBatch, FlowBatch, Table};
+use crate::{BooksBatch, FlowBatch, Receipt, Table};
 
 /// Rows of a table that is neither the flows nor the books, with exactly the columns of its schema.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,12 +38,14 @@ pub struct SideTables {
     pub books: Option<BooksBatch>,
     /// Rows of other tables.
     pub others: Vec<TableBatch>,
+    /// Told when the flows are kept, by who keeps them.
+    pub receipts: Vec<Receipt>,
 }
 
 impl SideTables {
     /// True when there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.books.is_none() && self.others.is_empty()
+        self.books.is_none() && self.others.is_empty() && self.receipts.is_empty()
     }
 
     /// Every batch with its table, the books first.
@@ -58,6 +60,7 @@ impl SideTables {
         Self {
             books: self.books.filter(|books| books.record_batch().num_rows() > 0),
             others: self.others.into_iter().filter(|other| other.batch.num_rows() > 0).collect(),
+            receipts: self.receipts,
         }
     }
 }
@@ -90,16 +93,16 @@ impl Delivery {
 
     /// The same in two deliveries, for whoever cannot take so much at once: flows are halved, or rows of another table
     /// when there are no flows to halve. `None` when there are no two rows to part. The books, and where sequence numbers
-    /// stand, are in the second: they tell of all that is in both.
+    /// stand, are in the second: they tell of all that is in both. Receipts are in neither: they are for who halves.
     pub fn halves(&self) -> Option<[Self; 2]> {
         let halves = |batch: &RecordBatch| {
             let half = batch.num_rows() / 2;
             (half > 0).then(|| [batch.slice(0, half), batch.slice(half, batch.num_rows() - half)])
         };
-        let Self { flows, side_tables: SideTables { books, others } } = self;
+        let Self { flows, side_tables: SideTables { books, others, .. } } = self;
         let piece = |flows: Option<FlowBatch>, books: &Option<BooksBatch>, others: &[TableBatch]| Self {
             flows,
-            side_tables: SideTables { books: books.clone(), others: others.to_vec() },
+            side_tables: SideTables { books: books.clone(), others: others.to_vec(), ..SideTables::default() },
         };
         if let Some([first, second]) = flows.as_ref().and_then(|flows| halves(flows.record_batch())) {
             let [first, second] = [FlowBatch::try_new(first).ok()?, FlowBatch::try_new(second).ok()?];

@@ -59,6 +59,20 @@ pub enum StreamError {
         /// What they should be.
         expected: String,
     },
+    /// A line of text that cannot be read.
+    #[error("line {number}: {what}")]
+    Line {
+        /// Its number, from 1.
+        number: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The flows take too much memory.
+    #[error("the flows of the body take more than {octets_max} octets")]
+    TooLarge {
+        /// How much they may take.
+        octets_max: usize,
+    },
 }
 
 impl StreamError {
@@ -75,6 +89,10 @@ impl StreamError {
                 "send plain numbers, timestamps, binary or text; dictionaries, runs and views are to be decoded first"
             }
             Self::Values { .. } => "nothing of the stream was taken; correct the values or send null",
+            Self::Line { .. } => {
+                "nothing of the body was taken; a line is one object of numbers and texts, or has as many fields as the header"
+            }
+            Self::TooLarge { .. } => "send fewer flows at once, or set 'queue' in [ingest]",
         }
     }
 }
@@ -156,7 +174,8 @@ fn check_type(column: Column, data_type: &DataType) -> Result<(), StreamError> {
     Err(StreamError::Type { column, found: data_type.to_string(), expected: expected.to_string() })
 }
 
-fn batch(rows: &RecordBatch, received_ms: i64) -> Result<FlowBatch, StreamError> {
+/// The flows of rows of plain types.
+pub(crate) fn batch(rows: &RecordBatch, received_ms: i64) -> Result<FlowBatch, StreamError> {
     let columns = columns(rows.schema_ref())?;
     let mut found: Vec<(Column, ArrayRef)> = Vec::with_capacity(columns.len() + 1);
     for (column, values) in columns.into_iter().zip(rows.columns()) {

@@ -9,6 +9,7 @@ pub mod columnar;
 pub mod flow_tools;
 pub mod nfcapd;
 pub mod text;
+pub mod text_body;
 
 mod any;
 mod error;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use weir_secure::{ClientAuth, TlsError, TlsServer, TlsServerOptions};
+use weir_secure::{ClientAuth, ReadIdentity, TlsError, TlsServer, TlsServerOptions};
 use weir_sql::QuestionService;
 
 use crate::connection::Connection;
@@ -98,14 +98,12 @@ impl PostgresServer {
         Arc::clone(&self.counts)
     }
 
-    /// What reads the certificate again, for connections that begin from then on.
-    pub fn reloading(&self) -> impl Fn() -> Result<(), PostgresError> + Send + Sync + 'static {
+    /// What reads the certificate again, where there is one, for connections that begin once it is put in place.
+    pub fn reading_again(&self) -> impl Fn() -> Result<Option<ReadIdentity>, PostgresError> + Send + Sync + use<> {
         let (tls, options) = (self.tls.clone(), self.options.clone());
         move || {
-            if let (Some(tls), Some(options)) = (&tls, tls_options(&options)?) {
-                tls.reload(&options)?;
-            }
-            Ok(())
+            let (Some(tls), Some(options)) = (&tls, tls_options(&options)?) else { return Ok(None) };
+            Ok(Some(tls.read_again(&options)?))
         }
     }
 

@@ -99,8 +99,23 @@ impl Archive {
         question: &FlowQuery,
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
     ) -> Result<Answer<T>, QueryError> {
-        let admitted = self.options.admission.as_ref().map(|admission| admission.enter(&self.options.progress));
-        let admitted = admitted.transpose()?;
+        self.ask_admitted(self.admitted()?, question, each)
+    }
+
+    /// Waits for a turn, where questions wait for each other. It ends with the last copy. Whoever has one must not wait for another: with
+    /// one turn for all that would be waiting for itself.
+    pub(crate) fn admitted(&self) -> Result<Option<Arc<Admitted>>, QueryError> {
+        let QueryOptions { admission, progress, .. } = &self.options;
+        Ok(admission.as_ref().map(|admission| admission.enter(progress)).transpose()?.map(Arc::new))
+    }
+
+    /// The same as [`ask_each`](Self::ask_each) in a turn that is there already.
+    pub(crate) fn ask_admitted<T: Send + 'static>(
+        &self,
+        admitted: Option<Arc<Admitted>>,
+        question: &FlowQuery,
+        each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
+    ) -> Result<Answer<T>, QueryError> {
         let answer = if self.options.approximate {
             self.answer_approximately(question, each)?
         } else if question.scaled {
@@ -108,7 +123,7 @@ impl Archive {
         } else {
             answer(&self.flows(&question.window), question, &self.options, each)?
         };
-        Ok(Answer { _admitted: admitted, ..answer })
+        Ok(answer.in_turn(admitted))
     }
 
     /// What a question about a window may have to read, before anything is read: an upper bound by the times of segments.
@@ -333,7 +348,7 @@ pub struct Answer<T> {
     schema: SchemaRef,
     unlisted_max: Option<[u64; 3]>,
     /// Until the answer is dropped.
-    _admitted: Option<Admitted>,
+    _admitted: Option<Arc<Admitted>>,
     items: Ordered<Counted<T>>,
 }
 
@@ -375,6 +390,11 @@ impl<T: Send + 'static> Answer<T> {
 impl<T> Answer<T> {
     pub(crate) fn with_unlisted_max(self, amounts: [u64; 3]) -> Self {
         Self { unlisted_max: Some(amounts), ..self }
+    }
+
+    /// The same, which keeps its turn until it is dropped.
+    pub(crate) fn in_turn(self, admitted: Option<Arc<Admitted>>) -> Self {
+        Self { _admitted: admitted, ..self }
     }
 
     /// How many flows, packets and bytes a value that the answer lacks has at most, because no summary of expired

@@ -30,5 +30,5 @@ pub use cookie::ClientHello;
 pub use dtls::{DtlsServer, DtlsSession, Progress, SessionEnd};
 pub use identity::{ClientAuth, TlsServerOptions};
 pub use pem::{PemContent, TlsError};
-pub use server::TlsServer;
+pub use server::{ReadIdentity, TlsServer};
 pub use stream::TlsStream;

@@ -14,6 +14,21 @@ pub struct TlsServer {
     protocols: &'static [u8],
 }
 
+/// The files of a server that were read again and are not in use yet, so that several servers change together or none does.
+#[derive(Debug)]
+#[must_use = "the server goes on with the old files"]
+pub struct ReadIdentity {
+    current: CurrentIdentity,
+    identity: Identity,
+}
+
+impl ReadIdentity {
+    /// Uses them for the sessions that begin from now on, of all clones of the server. Sessions that have begun go on.
+    pub fn put_in_place(self) {
+        self.current.replace(self.identity);
+    }
+}
+
 impl TlsServer {
     /// Reads the files.
     pub fn new(options: &TlsServerOptions) -> Result<Self, TlsError> {
@@ -29,8 +44,13 @@ impl TlsServer {
     /// Reads the files again, for the sessions that begin from now on, of all clones. When that fails, the old ones stay
     /// in use.
     pub fn reload(&self, options: &TlsServerOptions) -> Result<(), TlsError> {
-        self.identity.replace(identity(options, self.protocols)?);
+        self.read_again(options)?.put_in_place();
         Ok(())
+    }
+
+    /// Reads the files again, and leaves it to the caller when they are used.
+    pub fn read_again(&self, options: &TlsServerOptions) -> Result<ReadIdentity, TlsError> {
+        Ok(ReadIdentity { current: self.identity.clone(), identity: identity(options, self.protocols)? })
     }
 
     /// The state of a session that begins, for whoever does the handshake by other means, asynchronously for instance. Whether

@@ -152,7 +152,7 @@ impl AskedArchive {
             // what files know of an address is not known of its image
             enrichment: if view.flows.pseudonyms.is_some() { Arc::default() } else { self.enrichment() },
             reports: Some(self.folder.join(JOURNAL_FOLDER)).filter(|folder| folder.is_dir()),
-            corrections: Corrections::clone(&self.corrections()),
+            corrections: self.corrections(),
             ..EngineOptions::default()
         }
     }

@@ -59,6 +59,8 @@ options! {
         body_timeout: TimeSpan = TimeSpan::from_secs(60),
         /// Read so many bodies at a time; more are answered with 503.
         at_once: usize = 4 => 1..=256,
+        /// Wait at most this time until flows are on disk; then the answer is 202, and they are on their way.
+        durable_timeout: TimeSpan = TimeSpan::from_secs(10),
     }
 }
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, timeout_at};
 use weir_collect::intake::{Intake, NotTaken};
+use weir_flow::{Kept, Receipt};
 
 use crate::config::IngestOptions;
 use crate::problem::{Answered, Problem};
@@ -36,7 +38,11 @@ pub(crate) type ReadingPlace = Arc<OwnedSemaphorePermit>;
 #[derive(Debug)]
 pub(crate) struct Ingesting {
     pub(crate) octets_max: usize,
+    /// Octets of flows that wait for the archive.
+    pub(crate) queue_octets_max: usize,
     pub(crate) time_max: Duration,
+    /// How long a sender waits until flows are durable.
+    pub(crate) durable_max: Duration,
     pub(crate) intake: Arc<Intake>,
     places: Arc<Semaphore>,
 }
@@ -46,7 +52,9 @@ impl Ingesting {
         let Ingest { options, intake } = ingest;
         Self {
             octets_max: usize::try_from(options.body_max.bytes()).unwrap_or(usize::MAX),
+            queue_octets_max: usize::try_from(options.queue.bytes()).unwrap_or(usize::MAX),
             time_max: options.body_timeout.duration(),
+            durable_max: options.durable_timeout.duration(),
             intake: Arc::clone(intake),
             places: Arc::new(Semaphore::new(options.at_once)),
         }
@@ -71,9 +79,94 @@ impl Ingesting {
     }
 }
 
+/// Receipts of a push that its sender waits for.
+#[derive(Debug)]
+pub(crate) struct Awaited(Vec<oneshot::Receiver<Kept>>);
+
+/// What a sender that has waited is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// All flows are durable; the last of them are at this position.
+    Durable(u64),
+    /// The time is over, and they are on their way.
+    NotYet,
+}
+
+impl Awaited {
+    /// So many receipts, and what is told to them.
+    pub(crate) fn of(count: usize) -> (Vec<Receipt>, Self) {
+        let receipt = |_| {
+            let (sender, told) = oneshot::channel();
+            // a client that has left takes nothing
+            (
+                Receipt::new(move |kept| {
+                    let _ = sender.send(kept);
+                }),
+                told,
+            )
+        };
+        let (receipts, told) = (0..count).map(receipt).unzip();
+        (receipts, Self(told))
+    }
+
+    /// Waits for all of them, at most so long. Of flows that nobody keeps it is an error that says so.
+    pub(crate) async fn wait(self, time_max: Duration) -> Answered<Waited> {
+        let (until, mut last) = (Instant::now() + time_max, 0);
+        for told in self.0 {
+            match timeout_at(until, told).await {
+                Ok(Ok(Kept::Durable { position })) => last = last.max(position),
+                Ok(Ok(Kept::NotAll)) => {
+                    return Err(Problem::archive("the archive did not keep all of these flows")
+                        .with_hint("the log of the service says why; flows that are sent again may be there twice"));
+                }
+                Ok(Err(_)) => {
+                    return Err(Problem::unavailable("the archive ended before it confirmed these flows")
+                        .with_hint("flows that are sent again may be there twice"));
+                }
+                Err(_) => return Ok(Waited::NotYet),
+            }
+        }
+        Ok(Waited::Durable(last))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::runtime::Builder;
+
     use super::*;
+
+    fn waited(time_max: Duration, tell: impl FnOnce(Vec<Receipt>)) -> Result<Waited, u16> {
+        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let (receipts, awaited) = Awaited::of(2);
+        tell(receipts);
+        runtime.block_on(awaited.wait(time_max)).map_err(|problem| problem.status)
+    }
+
+    #[test]
+    fn a_sender_is_told_what_became_of_all_of_its_flows() {
+        let long = Duration::from_mins(1);
+        let durable = |position| Kept::Durable { position };
+        let all = waited(long, |receipts| {
+            receipts[1].tell(durable(8));
+            receipts[0].tell(durable(7));
+        });
+        assert_eq!(all, Ok(Waited::Durable(8)));
+        let lost = waited(long, |receipts| {
+            receipts[0].tell(durable(7));
+            receipts[1].tell(Kept::NotAll);
+        });
+        assert_eq!(lost, Err(500));
+        assert_eq!(waited(long, drop), Err(503), "nobody keeps them any more");
+        let mut kept = Vec::new();
+        let late = waited(Duration::from_millis(1), |receipts| {
+            receipts[0].tell(durable(7));
+            kept = receipts;
+        });
+        assert_eq!(late, Ok(Waited::NotYet), "one is on its way");
+        drop(kept);
+        assert!(waited(Duration::ZERO, |receipts| receipts.iter().for_each(|one| one.tell(durable(1)))).is_ok());
+    }
 
     fn status(problem: &Problem) -> (u16, Option<u32>) {
         (problem.status, problem.retry_after_s)

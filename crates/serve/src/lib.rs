@@ -46,6 +46,7 @@ mod service;
 mod status;
 mod tls;
 mod why_empty;
+mod wire_certificates;
 mod wire_counts;
 mod wires;
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use weir_secure::ReadIdentity;
 use weir_sql::Enrichment;
 
 use crate::audit::AuditLine;
@@ -48,11 +49,14 @@ impl Service {
         let enrichment = enrichment.map_err(|error| Problem::request(with_causes(&error)))?;
         let corrections = self.options.questions.corrections();
         let corrections = corrections.map_err(|error| Problem::request(with_causes(&error)))?;
-        let identity = tls::options(&self.options.http)?;
-        if let (Some(server), Some(options)) = (&self.listening.tls, &identity) {
-            // the last that may fail, and it leaves the old certificate where it does
-            server.reload(options).map_err(|error| Problem::request(with_causes(&error)))?;
-        }
+        let own = match (&self.listening.tls, tls::options(&self.options.http)?) {
+            (Some(server), Some(options)) => Some(server.read_again(&options)),
+            _ => None,
+        };
+        let own = own.transpose().map_err(|error| Problem::request(with_causes(&error)))?;
+        let of_wires = self.listening.wire_certificates.read()?;
+        // nothing fails from here on, so that all of it is new or nothing
+        own.into_iter().chain(of_wires).for_each(ReadIdentity::put_in_place);
         let answer = ReloadAnswer { users: users.len(), has_tls: self.listening.tls.is_some(), restart_needed };
         self.access.replace_users(users);
         enrichment.keep_versions();

@@ -36,6 +36,7 @@ use crate::peer::Peer;
 use crate::service::{Listening, Parts, Service, ServiceOptions};
 use crate::status::Status;
 use crate::tls::Accepted;
+use crate::wire_certificates::WireCertificates;
 use crate::wire_counts::WireCounts;
 use crate::wires::Wires;
 use crate::{api, peer, tls};
@@ -156,7 +157,8 @@ impl Server {
         let has_users = !options.users.is_empty();
         let postgres = PostgresServer::bind(&options.postgres, has_users)?;
         let flight = FlightServer::bind(&options.flight, has_users)?;
-        let listening = Listening { address, audit, tls, proxies };
+        let wire_certificates = WireCertificates::of(postgres.as_ref(), flight.as_ref());
+        let listening = Listening { address, audit, tls, wire_certificates, proxies };
         Ok(Self { listener, listening, enrichment, corrections, options, postgres, flight })
     }
 

@@ -32,6 +32,7 @@ use crate::reload::{Reloader, Reloads};
 use crate::status::Status;
 use crate::users::User;
 use crate::view::View;
+use crate::wire_certificates::WireCertificates;
 use crate::wire_counts::WireCounts;
 
 /// What a service is made of.
@@ -80,6 +81,7 @@ pub(crate) struct Listening {
     pub(crate) address: SocketAddr,
     pub(crate) audit: Arc<AuditLog>,
     pub(crate) tls: Option<TlsServer>,
+    pub(crate) wire_certificates: WireCertificates,
     pub(crate) proxies: Vec<IpAddr>,
 }
 

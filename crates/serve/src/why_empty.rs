@@ -29,6 +29,14 @@ impl Question<'_> {
         Ok(Some(self.told(EmptyReason::of_question(self.answers, query)?)))
     }
 
+    /// The same of a question of which only parts of its time were read.
+    pub(crate) fn why_empty_parts(&self, query: &FlowQuery, rows: usize) -> Answered<Option<WhyEmpty>> {
+        if rows > 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.told(EmptyReason::of_parts(self.answers, query)?)))
+    }
+
     /// The same of a statement.
     pub(crate) fn why_no_rows(&self, rows: usize) -> Option<WhyEmpty> {
         let archive = self.answers.archive().filter(|_| rows == 0)?;

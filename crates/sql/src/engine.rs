@@ -78,7 +78,7 @@ pub struct EngineOptions {
     /// Zone of times that are written without one, and of days in functions; UTC by default.
     pub zone: TimeZone,
     /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
-    pub corrections: Corrections,
+    pub corrections: Arc<Corrections>,
     /// What of the flows questions may see. Unless that is everything, `flows` is the only table of the archive, there is no
     /// table of statistics, and plans are not explained: these tell of flows that are not seen.
     pub view: FlowView,
@@ -100,7 +100,7 @@ impl Default for EngineOptions {
             reports: None,
             enrichment: Arc::default(),
             zone: TimeZone::UTC,
-            corrections: Corrections::default(),
+            corrections: Arc::default(),
             view: FlowView::default(),
             pruning: true,
         }
@@ -192,7 +192,7 @@ impl Engine {
         state.register_relation_planner(Arc::new(planner)).map_err(EngineError::plan)?;
         let context = SessionContext::new_with_state(state);
         let planned = EngineError::plan;
-        let corrections = Arc::new(options.view.corrections(&options.corrections));
+        let corrections = options.view.corrections(&options.corrections);
         let kept = context.read_table(Arc::clone(&flows)).map_err(planned)?;
         let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;

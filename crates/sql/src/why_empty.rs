@@ -38,16 +38,10 @@ impl EmptyReason {
     ///
     /// The archive cannot be read, or the question was cancelled.
     pub fn of_question(answers: &FlowAnswers, question: &FlowQuery) -> Result<Self, EngineError> {
-        let archive = answers.archive();
-        if archive.is_some_and(|archive| archive.snapshot().flows() == 0) {
-            return Ok(Self::new("no flows: the archive is empty"));
+        if let Some(reason) = Self::of_time(answers, question)? {
+            return Ok(reason);
         }
-        let is_of_all_time = question.window == TimeWindow { rule: question.window.rule, ..TimeWindow::default() };
-        if !is_of_all_time && !has_flows(answers, question)? {
-            let extent_ms = archive.and_then(Archive::time_range_ms);
-            return Ok(Self { extent_ms, ..Self::new("no flows of this time") });
-        }
-        let whose = if is_of_all_time { "no flow" } else { "no flow of this time" };
+        let whose = if is_of_all_time(question) { "no flow" } else { "no flow of this time" };
         let is_ranking = matches!(question.select, Select::Statistic { .. });
         Ok(Self::new(match (question.filter == Predicate::True, is_ranking) {
             (false, false) => format!("{whose} passes the filter"),
@@ -56,6 +50,37 @@ impl EmptyReason {
             (true, false) => "no flows".to_owned(),
         }))
     }
+
+    /// Of a question about flows of which only parts of its time were read: what is between them is not known.
+    ///
+    /// # Errors
+    ///
+    /// The archive cannot be read, or the question was cancelled.
+    pub fn of_parts(answers: &FlowAnswers, question: &FlowQuery) -> Result<Self, EngineError> {
+        if let Some(reason) = Self::of_time(answers, question)? {
+            return Ok(reason);
+        }
+        let is_filtered = question.filter != Predicate::True;
+        let passes = if is_filtered { "no flow passes the filter" } else { "no flows" };
+        Ok(Self::new(format!("{passes} in the parts of this time that were read")))
+    }
+
+    /// Why whatever is asked about the time of a question has no rows: there are no flows of it.
+    fn of_time(answers: &FlowAnswers, question: &FlowQuery) -> Result<Option<Self>, EngineError> {
+        let archive = answers.archive();
+        if archive.is_some_and(|archive| archive.snapshot().flows() == 0) {
+            return Ok(Some(Self::new("no flows: the archive is empty")));
+        }
+        if is_of_all_time(question) || has_flows(answers, question)? {
+            return Ok(None);
+        }
+        let extent_ms = archive.and_then(Archive::time_range_ms);
+        Ok(Some(Self { extent_ms, ..Self::new("no flows of this time") }))
+    }
+}
+
+fn is_of_all_time(question: &FlowQuery) -> bool {
+    question.window == TimeWindow { rule: question.window.rule, ..TimeWindow::default() }
 }
 
 /// Whether there are flows of the time of a question, whatever its filter.

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -96,7 +97,7 @@ impl WatchTransform {
         let archive = options.archive.as_deref();
         let mut runner_options = RunnerOptions::new(archive.unwrap_or(Path::new("")));
         runner_options.journal = Some(options.journal.clone());
-        runner_options.standing.corrections = corrections;
+        runner_options.standing.corrections = Arc::new(corrections);
         let files = files(&options.watches)?;
         let waits = options.when_full == WhenFull::Wait;
         let (mut runner, feed) = Runner::start_fed(&runner_options, archive, options.rows_waiting_max, waits)?;

@@ -65,6 +65,8 @@ mod series;
 mod serve;
 #[path = "weir/serve_access.rs"]
 mod serve_access;
+#[path = "weir/serve_empty.rs"]
+mod serve_empty;
 #[path = "weir/serve_ingest.rs"]
 mod serve_ingest;
 #[path = "weir/serve_metrics.rs"]

@@ -218,7 +218,7 @@ fn tables_of_counters_come_back_from_tails_and_segments() {
     let tables = [Table::InterfaceCounters, Table::HostCounters];
     let dir = tempfile::tempdir().expect("a folder");
     let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
-    let side_tables = SideTables { books: None, others: tables.map(|table| counters(table, 7)).into() };
+    let side_tables = SideTables { others: tables.map(|table| counters(table, 7)).into(), ..SideTables::default() };
     writer.append(Delivery { flows: None, side_tables }).expect("appended");
     let check = |place: &str| {
         let snapshot = Snapshot::open(dir.path()).expect("a snapshot");

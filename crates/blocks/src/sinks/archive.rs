@@ -5,6 +5,7 @@
 //! speaks against adding it here is that the time is not the collector's; the parameter says which it is.
 
 mod left_out;
+mod receipts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,9 +22,10 @@ use weir_chain::{
     Built, Burst, ByteSize, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, FlowColumnRule,
     KindWithColumns, ONE_INPUT, Opener, OptionError, Role, Sink, StopSignal, TimeSpan, choices, options,
 };
-use weir_flow::{Column, Delivery, FlowBatch};
+use weir_flow::{Column, Delivery, FlowBatch, Kept, Receipt};
 
 use left_out::LeftOut;
+use receipts::Receipts;
 
 /// Writes to an archive.
 pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
@@ -215,6 +217,7 @@ struct Archive {
     /// What the archive counts by itself.
     counted: [(Counter, Reading); 18],
     left_out: LeftOut,
+    receipts: Receipts,
 }
 
 impl Archive {
@@ -262,6 +265,7 @@ impl Archive {
                 (meter.counter("expiry_suspended"), |done| done.expiry_suspended),
             ],
             left_out: LeftOut::default(),
+            receipts: Receipts::default(),
         })
     }
 
@@ -341,6 +345,21 @@ impl Archive {
         }
     }
 
+    /// Tells senders that wait of what is durable by now.
+    fn tell_receipts(&mut self) {
+        if let Some(writer) = self.writer.as_ref().filter(|_| !self.receipts.is_empty()) {
+            self.receipts.tell(&writer.statistics());
+        }
+    }
+
+    /// Keeps receipts until what was appended is durable.
+    fn promise(&mut self, receipts: Vec<Receipt>, is_whole: bool) {
+        match &self.writer {
+            Some(writer) if is_whole => self.receipts.add(receipts, &writer.statistics()),
+            _ => receipts.iter().for_each(|receipt| receipt.tell(Kept::NotAll)),
+        }
+    }
+
     fn count_durable(&self) {
         self.durable.add(self.durability.rows_durable().saturating_sub(self.durable.get()));
     }
@@ -371,8 +390,8 @@ enum AppendError {
 
 impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
-        let (rows, side_tables) = burst.into_parts();
-        let count = rows.num_rows();
+        let (rows, mut side_tables) = burst.into_parts();
+        let (count, receipts) = (rows.num_rows(), std::mem::take(&mut side_tables.receipts));
         let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
         let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
         let delivery = Delivery { flows, side_tables };
@@ -380,9 +399,17 @@ impl Sink for Archive {
             // the rest is taken all the same, so that it is in the books
             self.refused.add(delivery.rows() as u64);
             self.left_out.add(&delivery);
+            self.promise(receipts, false);
             return Ok(());
         }
-        self.append(&delivery)
+        let refused = self.refused.get();
+        let appended = self.append(&delivery);
+        if !receipts.is_empty() {
+            let is_whole = self.left_out.error.is_none() && self.refused.get() == refused;
+            self.promise(receipts, appended.is_ok() && is_whole);
+        }
+        self.tell_receipts();
+        appended
     }
 
     fn finish(&mut self) -> Result<(), ComponentError> {
@@ -407,6 +434,7 @@ impl Sink for Archive {
         }
         let summary = writer.close().map_err(|error| self.failed(error))?;
         self.count_durable();
+        self.receipts.tell(&summary.statistics);
         self.count(&summary.statistics);
         let lost = summary.statistics.rows_lost;
         if lost > 0 {
@@ -418,6 +446,7 @@ impl Sink for Archive {
 
     fn tick(&mut self) -> Result<(), ComponentError> {
         self.count_durable();
+        self.tell_receipts();
         if let Some(writer) = &self.writer {
             self.count(&writer.statistics());
             if let Some(failure) = writer.take_seal_failure() {

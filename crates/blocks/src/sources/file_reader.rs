@@ -257,7 +257,8 @@ impl Reading {
             let books = BooksBatch::from_rows(&stored_rows(&flows));
             let rows = flows.rows() as u64;
             let others = reader.take_options().into_iter().collect();
-            let delivery = Delivery { flows: Some(flows), side_tables: SideTables { books: Some(books), others } };
+            let side_tables = SideTables { books: Some(books), others, ..SideTables::default() };
+            let delivery = Delivery { flows: Some(flows), side_tables };
             if !is_begun {
                 is_begun = true;
                 self.notices.file_begun(path);
@@ -269,7 +270,7 @@ impl Reading {
         }
         // what a file tells behind its last flow
         if let Some(options) = reader.take_options() {
-            let side_tables = SideTables { books: None, others: vec![options] };
+            let side_tables = SideTables { others: vec![options], ..SideTables::default() };
             self.hand_on(Delivery { flows: None, side_tables });
         }
         Ok(())

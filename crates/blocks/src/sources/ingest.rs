@@ -1,6 +1,7 @@
 //! Hands on flows that programs push into this process, with lines of the books that account for them.
 //!
 //! There are no datagrams behind such flows, so the books have one count for them: what was stored, for each exporter and minute.
+//! Where the sender waits, a receipt goes with each batch to whoever keeps its flows.
 //! The queue belongs to whoever answers the programs (see [`weir_collect::intake`]); this source takes from it.
 
 use std::sync::Arc;
@@ -77,18 +78,20 @@ impl Source for Ingest {
     fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
         let taken = self.intake.take(WAIT);
         self.count();
-        let pushed = match taken {
-            Taken::Flows(flows) => flows,
+        let (pushed, receipts) = match taken {
+            Taken::Flows(flows, receipts) => (flows, receipts),
             Taken::Nothing => return Ok(Pulled::Nothing),
             Taken::Ended => return Ok(Pulled::Ended),
         };
         // the present is that of each push, and its days are judged by themselves
         let mut reception = Reception::new(&self.context);
+        let mut receipts = receipts.into_iter();
         for flows in pushed {
             let flows = reception.judged_flows(flows);
             self.stored.add(flows.rows() as u64);
             let books = Some(BooksBatch::from_rows(&stored_rows(&flows)));
-            let side_tables = SideTables { books, others: Vec::new() };
+            let receipts = receipts.next().into_iter().collect();
+            let side_tables = SideTables { books, receipts, ..SideTables::default() };
             out.burst(Burst::from(Delivery { flows: Some(flows), side_tables }));
         }
         Ok(Pulled::More)
@@ -109,7 +112,7 @@ impl Drop for Ingest {
 #[cfg(test)]
 mod tests {
     use weir_chain::{AnyKind, compliance};
-    use weir_flow::{Column, FlowBatchBuilder};
+    use weir_flow::{Column, FlowBatchBuilder, Receipt};
 
     use super::*;
 
@@ -132,13 +135,15 @@ mod tests {
         let mut builder = FlowBatchBuilder::new(times.len());
         builder.begin_rows(times.len());
         builder.time(Column::Received).extend(times.into_iter());
-        intake.push(vec![builder.finish()], 100).expect("there is room");
+        let receipt = Receipt::new(|_| ());
+        intake.push_with(vec![builder.finish()], vec![receipt.clone()], 100).expect("there is room");
         source.stop();
         assert_eq!(source.pull(&mut out).expect("flows"), Pulled::More);
         let bursts: Vec<Burst> = out.drain().collect();
         assert_eq!(bursts.iter().map(Burst::len).sum::<usize>(), 2);
         let books = bursts[0].side_tables().books.as_ref().expect("books");
         assert_eq!(books.record_batch().num_rows(), 2, "two minutes of one exporter");
+        assert_eq!(bursts[0].side_tables().receipts, [receipt]);
         assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
         assert!(intake.push(Vec::new(), 1).is_err(), "it is closed");
         assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);

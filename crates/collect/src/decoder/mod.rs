@@ -176,7 +176,7 @@ impl Decoder {
         let (flows, mut others) = self.tables.take();
         others.extend(sequence_rows(&sequences));
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
-        Delivery { flows, side_tables: SideTables { books, others } }
+        Delivery { flows, side_tables: SideTables { books, others, ..SideTables::default() } }
     }
 
     /// Drops Data Sets that have waited too long, and templates that were not sent again.

@@ -8,8 +8,8 @@ use weir_archive::{ArchiveOptions, Writer};
 use weir_flow::{Column, Delivery, FlowBatch};
 use weir_generate::TrafficModel;
 use weir_query::{
-    AggregateKey, Archive, Direction, FlowQuery, Order, QueryOptions, Select, Sorting, StatisticKey, TimeWindow,
-    WindowRule,
+    Admission, AggregateKey, Archive, Direction, FlowQuery, Order, QueryOptions, Select, Sorting, StatisticKey,
+    TimeWindow, WindowRule,
 };
 
 use crate::naive::{groups, groups_of, passing, texts, value};
@@ -269,5 +269,47 @@ fn few_groups_are_counted_at_once() {
         let (all, _) = ask(columns, None);
         assert_eq!(first, all[..3], "{columns:?}");
         assert!(read > (passes - 1) * flows && read <= passes * flows, "{columns:?}: {read} rows were read");
+    }
+}
+
+/// Several questions have one turn together: with one turn for all, the second waited for the first for ever.
+#[test]
+fn several_questions_do_not_wait_for_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(folder.path(), ArchiveOptions::default()).expect("an archive");
+    for batch in flows() {
+        writer.append(Delivery::from(batch)).expect("appended");
+    }
+    writer.close().expect("sealed");
+    let by = |column: Column| {
+        let (keys, sorting) = (vec![AggregateKey::Column(column)], Some(Sorting::usual(Order::Bytes)));
+        Select::Aggregate { keys, more: Vec::new(), sorting, limit: None }
+    };
+    let list = Select::List { columns: vec![Column::Bytes], sorting: None, limit: None };
+    // in one pass, each for itself since there is no filter, and each for itself since a list is among them
+    let cases = [("bytes > 100", by(Column::DstPort)), ("any", by(Column::DstPort)), ("bytes > 100", list)];
+    for (text, last) in cases {
+        let selects = [by(Column::Protocol), by(Column::SrcPort), last];
+        let admission = Admission::new(1);
+        let options = QueryOptions { admission: Some(admission.clone()), ..QueryOptions::default() };
+        let progress = Arc::clone(&options.progress);
+        let archive = Archive::open(folder.path(), options).expect("an archive");
+        let (filter, window) = (weir_filter::parse(text).expect("a filter"), TimeWindow::default());
+        let question = FlowQuery { filter, window, select: selects[0].clone(), scaled: false };
+        let (told, answered) = std::sync::mpsc::channel();
+        let asked = selects.clone();
+        let asking = std::thread::spawn(move || told.send(archive.ask_several(&question, &asked)));
+        let Ok(answers) = answered.recv_timeout(std::time::Duration::from_mins(1)) else {
+            progress.stop();
+            panic!("{text}: it waits for itself");
+        };
+        asking.join().expect("ended").expect("told");
+        let answers = answers.expect("answers");
+        assert_eq!((answers.len(), admission.counts()), (selects.len(), (1, 0)), "{text}");
+        for answer in answers {
+            let rows: usize = answer.map(|batch| batch.expect("a batch").num_rows()).sum();
+            assert!(rows > 0, "{text}");
+        }
+        assert_eq!(admission.counts(), (0, 0), "{text}: the turn ends with the answers");
     }
 }

@@ -20,6 +20,7 @@ use crate::completeness::CompletenessBody;
 use crate::problem::{Answered, Problem};
 use crate::sampling::{Overview, SamplingBody};
 use crate::service::{Question, Reads, Service};
+use crate::why_empty::WhyEmpty;
 
 /// Values of each column unless a request asks for another number, and the most.
 const VALUES: (usize, usize) = (10, 1000);
@@ -66,6 +67,8 @@ pub(crate) struct FacetsAnswer {
     completeness: CompletenessBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
+    /// Why there are no flows, when there are none.
+    why_empty: Option<WhyEmpty>,
     /// How long the question took.
     took_ms: f64,
     /// Whether the answer was there already.
@@ -110,30 +113,36 @@ pub(crate) async fn facets(
     let text = which.text(&format!("facets columns={} measure={} limit={limit}", columns.join(","), measure.name()));
     let work = move |question: &Question<'_>| {
         let (mut names, mut octets_left) = (columns.iter(), question.service.answer_octets_max());
-        let take = |totals: &Totals, answer: FlowAnswer| {
+        let mut rows = 0;
+        let take = |totals: &Totals, answer: FlowAnswer| -> Answered<String> {
             let name = names.next().map_or("", String::as_str);
-            facet((name, answer), totals, (limit, query.scaled), &mut octets_left)
+            let (text, count) = facet((name, answer), totals, (limit, query.scaled), &mut octets_left)?;
+            rows += count;
+            Ok(text)
         };
         let (Overview { totals, sampling }, facets) = question.overview_with(&query, &selects, take)?;
+        // flows that have none of these values are flows
+        let why_empty = if totals.flows == 0 { question.why_empty(&query, rows)? } else { None };
         Ok(CachedAnswer::open_json(format!(
-            "{{\"facets\":[{}],\"totals\":{},\"sampling\":{},\"completeness\":{},\"position\":{}",
+            "{{\"facets\":[{}],\"totals\":{},\"sampling\":{},\"completeness\":{},\"position\":{},\"why_empty\":{}",
             facets.join(","),
             serde_json::to_string(&TotalsBody::from(totals))?,
             serde_json::to_string(&sampling)?,
             serde_json::to_string(&question.completeness(&query)?)?,
-            question.position()
+            question.position(),
+            serde_json::to_string(&why_empty)?
         )))
     };
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(which.window), work).await
 }
 
-/// One of the facets as an object of JSON.
+/// One of the facets as an object of JSON, and how many values it has.
 fn facet(
     (name, answer): (&str, FlowAnswer),
     totals: &Totals,
     (limit, is_scaled): (usize, bool),
     octets_left: &mut usize,
-) -> Answered<String> {
+) -> Answered<(String, usize)> {
     let schema = with_shares(answer.schema());
     let columns = ColumnBody::of_schema(&schema, is_scaled);
     let (mut rows, mut count) = (JsonRows::default(), 0);
@@ -146,11 +155,12 @@ fn facet(
     *octets_left = left.ok_or_else(|| {
         Problem::too_large("the answer is larger than it may be").with_hint("ask for fewer values or columns")
     })?;
-    Ok(format!(
+    let text = format!(
         "{{\"by\":{},\"columns\":{},\"rows\":{},\"is_truncated\":{}}}",
         serde_json::to_string(name)?,
         serde_json::to_string(&columns)?,
         rows.finish(),
         count == limit
-    ))
+    );
+    Ok((text, count))
 }

@@ -4,40 +4,117 @@ use std::sync::Arc;
 
 use arrow::array::Array;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use weir_collect::intake::Intake;
 use weir_flow::FlowBatch;
-use weir_formats::arrow_stream;
+use weir_formats::arrow_stream::{self, StreamError};
+use weir_formats::text_body::{self, TextForm};
 
+use super::extract::Params;
 use crate::access::Asker;
 use crate::body::{ARROW_STREAM, json};
-use crate::ingesting::Ingesting;
+use crate::ingesting::{Awaited, Ingesting, Waited};
 use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
 use crate::service::Service;
 
+/// The media type of objects of JSON, one on each line.
+const JSON_LINES: &str = "application/x-ndjson";
+/// That of CSV with a header (RFC 7111).
+const CSV: &str = "text/csv";
+
+/// How a push is answered.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct IngestParams {
+    /// Until when the answer waits.
+    #[serde(default)]
+    #[param(inline)]
+    wait: WaitParam,
+}
+
+/// Until when an answer waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum WaitParam {
+    /// Until the flows survive a crash of the machine, within the time of the option `durable_timeout`.
+    #[default]
+    Durable,
+    /// Until they are taken.
+    None,
+}
+
+/// How the flows of a body are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BodyForm {
+    Arrow,
+    Text(TextForm),
+}
+
+impl BodyForm {
+    /// What a request says of its body.
+    fn of(headers: &HeaderMap) -> Answered<Self> {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        match kind.split(';').next().map(str::trim) {
+            Some(ARROW_STREAM) => Ok(Self::Arrow),
+            Some(JSON_LINES) => Ok(Self::Text(TextForm::JsonLines)),
+            Some(CSV) => Ok(Self::Text(TextForm::Csv)),
+            _ => Err(Problem::request("the Content-Type of the body is none of those that are read").with_hint(
+                format!("send {ARROW_STREAM}, {JSON_LINES} or {CSV}; weir import reads Parquet and other files"),
+            )),
+        }
+    }
+}
+
+/// Why nothing of a body is taken, for who sent it.
+fn unreadable(error: &StreamError) -> Problem {
+    let problem = match error {
+        StreamError::TooLarge { .. } => Problem::too_large(error.to_string()),
+        _ => Problem::request(error.to_string()),
+    };
+    problem.with_hint(error.hint())
+}
+
 /// What was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct IngestAnswer {
-    /// Flows that are on their way into the archive.
+    /// Flows that are in the archive, or on their way.
     flows: u64,
     /// Memory that they keep until they are there.
     octets: u64,
+    /// Whether they survive a crash of the machine. If not, a service that is killed now loses them.
+    is_durable: bool,
+    /// The last delivery of the archive that has some of them; null as long as that is not known, and of no flows.
+    position: Option<u64>,
 }
 
-/// Takes flows into the archive: an Arrow IPC stream without compression whose columns are named as those of flows.
+/// Takes flows into the archive, whose columns are named as those of flows: an Arrow IPC stream without compression, lines of JSON,
+/// or CSV with a header.
 ///
-/// Flows without a time of reception get the present. All of a body is taken or nothing. 202 says that the flows wait in memory
-/// for the archive, which has them on disk about a second later; when there is no room the answer is 503 with Retry-After.
+/// Flows without a time of reception get the present. All of a body is taken or nothing. 200 says that the flows are on disk, which
+/// takes about a second; 202 that they wait in memory for the archive, because of `wait=none` or because the disk took too
+/// long. When there is no room the answer is 503 with Retry-After.
 #[utoipa::path(
-    post, path = "/ingest", tag = "service",
-    request_body(content = Vec<u8>, content_type = "application/vnd.apache.arrow.stream"),
-    responses((status = 202, body = IngestAnswer), (status = "default", body = Problem))
+    post, path = "/ingest", tag = "service", params(IngestParams),
+    request_body(content(
+        (Vec<u8> = "application/vnd.apache.arrow.stream"),
+        (String = "application/x-ndjson"),
+        (String = "text/csv")
+    )),
+    responses(
+        (status = 200, body = IngestAnswer), (status = 202, body = IngestAnswer), (status = "default", body = Problem)
+    )
 )]
-pub(crate) async fn ingest(State(service): State<Arc<Service>>, asker: Asker, request: Request) -> Answered<Response> {
+pub(crate) async fn ingest(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Params(params): Params<IngestParams>,
+    request: Request,
+) -> Answered<Response> {
     asker.needs_ingest()?;
     let Some(ingesting) = &service.ingesting else {
         return Err(Problem::not_found("this service takes no flows over HTTP")
@@ -46,37 +123,60 @@ pub(crate) async fn ingest(State(service): State<Arc<Service>>, asker: Asker, re
     let intake = Arc::clone(&ingesting.intake);
     let octets_max = ingesting.octets_max;
     let (head, body) = request.into_parts();
-    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next().map(str::trim) != Some(ARROW_STREAM) {
-        intake.count_bad();
-        return Err(Problem::request("the body is not said to be an Arrow IPC stream")
-            .with_hint(format!("send Content-Type: {ARROW_STREAM}; weir import reads Parquet and other files")));
-    }
+    let queue_octets_max = ingesting.queue_octets_max;
+    let form = BodyForm::of(&head.headers).inspect_err(|_| intake.count_bad())?;
     let body = axum::body::to_bytes(body, octets_max).await;
     let body = body.map_err(|_| Problem::too_large("the body of the request is too large"))?;
     let work = move || {
         // the place of the body is free when it has been read, whether its client is there or not
         let _head = head;
         let octets = body.len();
-        let flows = arrow_stream::read(body, now_ms()).map_err(|error| {
+        let read = match form {
+            BodyForm::Arrow => arrow_stream::read(body, now_ms()),
+            BodyForm::Text(form) => text_body::read(&body, form, now_ms(), queue_octets_max),
+        };
+        let flows = read.map_err(|error| {
             intake.count_bad();
-            Problem::request(error.to_string()).with_hint(error.hint())
+            unreadable(&error)
         })?;
-        taken(&intake, flows, octets)
+        taken(&intake, flows, octets, params.wait)
     };
-    let answer = tokio::task::spawn_blocking(work).await;
-    let answer = answer.map_err(|_| Problem::internal("the body of the request could not be read"))??;
-    Ok((StatusCode::ACCEPTED, json(&answer)?).into_response())
+    let taken = tokio::task::spawn_blocking(work).await;
+    let (answer, awaited) = taken.map_err(|_| Problem::internal("the body of the request could not be read"))??;
+    // nothing is held meanwhile but the connection
+    let waited = match awaited {
+        Some(awaited) => awaited.wait(ingesting.durable_max).await?,
+        None => Waited::NotYet,
+    };
+    let answer = match waited {
+        Waited::Durable(position) => IngestAnswer { is_durable: true, position: Some(position), ..answer },
+        Waited::NotYet => answer,
+    };
+    let status = if answer.is_durable { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, json(&answer)?).into_response())
 }
 
-fn taken(intake: &Intake, flows: Vec<FlowBatch>, body_octets: usize) -> Answered<IngestAnswer> {
+/// Puts flows into the queue, and says what to wait for.
+fn taken(
+    intake: &Intake,
+    flows: Vec<FlowBatch>,
+    body_octets: usize,
+    wait: WaitParam,
+) -> Answered<(IngestAnswer, Option<Awaited>)> {
     let rows: usize = flows.iter().map(FlowBatch::rows).sum();
     // columns are parts of the body or copies of them, and one part keeps all of it
     let octets = body_octets.max(flows.iter().map(octets_of).sum());
-    if rows > 0 {
-        intake.push(flows, octets).map_err(Ingesting::refused)?;
+    let answer = IngestAnswer { flows: rows as u64, octets: octets as u64, is_durable: rows == 0, position: None };
+    if rows == 0 {
+        return Ok((answer, None));
     }
-    Ok(IngestAnswer { flows: rows as u64, octets: octets as u64 })
+    if wait == WaitParam::None {
+        intake.push(flows, octets).map_err(Ingesting::refused)?;
+        return Ok((answer, None));
+    }
+    let (receipts, awaited) = Awaited::of(flows.len());
+    intake.push_with(flows, receipts, octets).map_err(Ingesting::refused)?;
+    Ok((answer, Some(awaited)))
 }
 
 /// Octets of the values of a batch.

@@ -20,6 +20,7 @@ use crate::completeness::CompletenessBody;
 use crate::problem::{Answered, Problem};
 use crate::sampling::SamplingBody;
 use crate::service::{Question, Reads, Service};
+use crate::why_empty::WhyEmpty;
 
 /// Groups unless a request asks for another number, and the most: with more nobody can tell them apart.
 const GROUPS: (usize, usize) = (50, 1000);
@@ -66,6 +67,8 @@ pub(crate) struct SankeyAnswer {
     sampling: SamplingBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
+    /// Why there are no links, when there are none.
+    why_empty: Option<WhyEmpty>,
     /// How long the question took.
     took_ms: f64,
     /// Whether the answer was there already.
@@ -117,19 +120,22 @@ pub(crate) async fn sankey(
     let query = which.query(Select::Aggregate { keys, more: Vec::new(), sorting, limit: Some(limit) });
     let text = which.text(&format!("sankey by={} measure={} limit={limit}", params.by, measure.name()));
     let work = move |question: &Question<'_>| {
-        let mut graph = Graph::default();
+        let (mut graph, mut rows) = (Graph::default(), 0);
         for batch in question.ask(&query)? {
-            graph.add(&batch?, columns, measure.name());
+            let batch = batch?;
+            rows += batch.num_rows();
+            graph.add(&batch, columns, measure.name());
         }
         let completeness = question.completeness(&query)?;
         let (nodes, links) = graph.finish();
         Ok(CachedAnswer::open_json(format!(
-            "{{\"nodes\":{},\"links\":{},\"completeness\":{},\"sampling\":{},\"position\":{}",
+            "{{\"nodes\":{},\"links\":{},\"completeness\":{},\"sampling\":{},\"position\":{},\"why_empty\":{}",
             serde_json::to_string(&nodes)?,
             serde_json::to_string(&links)?,
             serde_json::to_string(&completeness)?,
             serde_json::to_string(&question.sampling(&query)?)?,
-            question.position()
+            question.position(),
+            serde_json::to_string(&question.why_empty(&query, rows)?)?
         )))
     };
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(which.window), work).await

@@ -29,6 +29,7 @@ use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
 use crate::sampling::{SamplingBody, SamplingCounts};
 use crate::service::{Question, Reads, Service};
+use crate::why_empty::WhyEmpty;
 
 /// Steps of a sketch.
 const STEPS: i64 = 48;
@@ -89,6 +90,8 @@ pub(crate) struct SketchAnswer {
     sampling: SamplingBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
+    /// Why there is nothing to draw, when nothing was found in the slices.
+    why_empty: Option<WhyEmpty>,
     /// How long the question took.
     took_ms: f64,
     /// Whether the answer was there already.
@@ -121,33 +124,39 @@ pub(crate) async fn sketch(
             None => Vec::new(),
         };
         let (mut rates, mut counts): (Vec<SeriesBody>, _) = (Vec::new(), SamplingCounts::default());
+        let mut rows = 0;
         for step in 0..steps.count {
             let line = TimeLine::new(measure.rate(), steps.slice(step), TimeZone::UTC);
             let line = match column {
                 Some(column) => line.by(column, labels.clone()),
                 None => line,
             };
-            steps.add(step, &of_slice(question, line, &which, steps.slice(step), &mut counts)?, &mut rates);
+            let (found, count) = of_slice(question, line, &which, steps.slice(step), &mut counts)?;
+            rows += count;
+            steps.add(step, &found, &mut rates);
         }
         let all = which.query(list(&[]));
-        let notes = (&question.completeness(&all)?, &question.sampling_of_some(&all, &counts));
+        let why_empty = question.why_empty_parts(&all, rows)?;
+        let notes = (&question.completeness(&all)?, &question.sampling_of_some(&all, &counts), why_empty.as_ref());
         body(&steps, &rates, measure, notes, question.position())
     };
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
 }
 
-/// What a slice carried per second, by series.
+/// What a slice carried per second, by series, and how many rows it has.
 fn of_slice(
     question: &Question<'_>,
     mut line: TimeLine,
     which: &WhichFlows,
     slice: TimeWindow,
     counts: &mut SamplingCounts,
-) -> Answered<Vec<(String, f64)>> {
+) -> Answered<(Vec<(String, f64)>, usize)> {
+    let mut rows = 0;
     let columns = SamplingCounts::with_columns(line.columns());
     let query = FlowQuery { window: slice, ..which.query(list(&columns)) };
     for batch in question.answers.ask(&query)? {
         let batch = batch?;
+        rows += batch.num_rows();
         line.add(&batch);
         counts.add(&batch);
     }
@@ -155,7 +164,8 @@ fn of_slice(
     let length_ms = slice.until_ms.zip(slice.from_ms).map_or(1, |(until, from)| until - from + 1);
     let part = chart.step_ms as f64 / length_ms as f64;
     let mean = |rates: &[f64]| rates.iter().sum::<f64>() * part;
-    Ok(chart.series.iter().map(|series| (series.label.clone(), mean(&series.rates))).collect())
+    let found = chart.series.iter().map(|series| (series.label.clone(), mean(&series.rates))).collect();
+    Ok((found, rows))
 }
 
 fn list(columns: &[Column]) -> Select {
@@ -255,7 +265,7 @@ fn body(
     steps: &Steps,
     series: &[SeriesBody],
     measure: MeasureParam,
-    (completeness, sampling): (&CompletenessBody, &SamplingBody),
+    (completeness, sampling, why_empty): (&CompletenessBody, &SamplingBody, Option<&WhyEmpty>),
     position: u64,
 ) -> Answered<CachedAnswer> {
     let (times, now): (Vec<i64>, i64) = (steps.times().collect(), now_ms());
@@ -264,7 +274,7 @@ fn body(
         values: times.iter().zip(&series.values).map(|(time, rate)| rate.filter(|_| *time < now)).collect(),
     };
     Ok(CachedAnswer::open_json(format!(
-        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"share\":{},\"completeness\":{},\"sampling\":{},\"position\":{position}",
+        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"share\":{},\"completeness\":{},\"sampling\":{},\"position\":{position},\"why_empty\":{}",
         steps.step_ms,
         serde_json::to_string(&times)?,
         serde_json::to_string(&series.iter().map(known).collect::<Vec<_>>())?,
@@ -272,6 +282,7 @@ fn body(
         steps.slice_ms as f64 / steps.step_ms as f64,
         serde_json::to_string(completeness)?,
         serde_json::to_string(sampling)?,
+        serde_json::to_string(&why_empty)?,
     )))
 }
 

@@ -11,7 +11,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_flow::scaling::Corrections;
 use weir_watch::{Backtest, RunnerOptions, WatchFile, plan, watches};
 
 use super::extract::Body;
@@ -319,7 +318,7 @@ pub(crate) async fn backtest(
         let wrong = |error| of_watch(error, &statement);
         let mut options = RunnerOptions::new(asked.archive.folder());
         options.standing.memory_octets_max = asked.archive.engine_octets_max();
-        options.standing.corrections = Corrections::clone(&asked.archive.corrections());
+        options.standing.corrections = asked.archive.corrections();
         let mut backtest = Backtest::new(file, &options).map_err(wrong)?;
         let progress = Arc::clone(&turn.control.progress);
         let outcome = backtest.run_until(from, until, |_, _| (), || progress.is_stopped()).map_err(wrong)?;

@@ -1,6 +1,7 @@
 //! What standing questions may take, and what one needs besides its text.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use weir_flow::Column;
@@ -17,12 +18,12 @@ pub struct StandingOptions {
     /// Folder for what does not fit; the system's folder of temporary files by default.
     pub spill_folder: Option<PathBuf>,
     /// Sampling intervals that override what exporters report.
-    pub corrections: Corrections,
+    pub corrections: Arc<Corrections>,
 }
 
 impl Default for StandingOptions {
     fn default() -> Self {
-        Self { memory_octets_max: 2 << 30, spill_folder: None, corrections: Corrections::default() }
+        Self { memory_octets_max: 2 << 30, spill_folder: None, corrections: Arc::default() }
     }
 }
 

@@ -71,7 +71,7 @@ impl StandingEngine {
             threads: 1,
             memory_octets_max: options.memory_octets_max,
             spill_folder: options.spill_folder.clone(),
-            corrections: options.corrections.clone(),
+            corrections: Arc::clone(&options.corrections),
             ..EngineOptions::default()
         };
         let shares = MemoryShares::of(options.memory_octets_max, 1, options.batch_rows);
@@ -123,8 +123,7 @@ impl StandingEngine {
     fn add_tables(&self, context: &SessionContext) -> Result<(), EngineError> {
         let planned = EngineError::plan;
         let flows = context.read_table(Arc::new(BaseTable(Table::Flows))).map_err(planned)?;
-        let corrections = Arc::new(self.options.corrections.clone());
-        let scaled = SqlView::new(scaling::with_scaled(flows, &corrections).map_err(planned)?, None);
+        let scaled = SqlView::new(scaling::with_scaled(flows, &self.options.corrections).map_err(planned)?, None);
         context.register_table(Table::Flows.name(), Arc::new(scaled)).map_err(planned)?;
         for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
             context.register_table(table.name(), Arc::new(BaseTable(table))).map_err(planned)?;

@@ -1,5 +1,7 @@
 //! Counts as they were before sampling, told by the exporter or corrected.
 
+use std::sync::Arc;
+
 use weir_filter::{Predicate, parse};
 use weir_flow::scaling::Corrections;
 use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
@@ -22,10 +24,10 @@ fn flows() -> FlowBatch {
 }
 
 fn engine(corrections: &str) -> Engine {
-    let corrections = match corrections {
+    let corrections = Arc::new(match corrections {
         "" => Corrections::default(),
         lines => Corrections::parse(&format!("{}\n{lines}", weir_flow::scaling::HEADER)).expect("a table"),
-    };
+    });
     let folder = tempfile::tempdir().expect("a folder");
     let options = EngineOptions { threads: 1, corrections, ..EngineOptions::default() };
     engine_with(folder.path(), &[], &[flows()], &options).expect("an engine")

@@ -80,9 +80,9 @@ pub(crate) struct SamplingArgs {
 
 impl SamplingArgs {
     /// The corrections of the file; none without.
-    pub(crate) fn corrections(&self) -> anyhow::Result<Corrections> {
+    pub(crate) fn corrections(&self) -> anyhow::Result<Arc<Corrections>> {
         let read = self.sampling_corrections.as_deref().map(Corrections::read);
-        Ok(read.transpose()?.unwrap_or_default())
+        Ok(Arc::new(read.transpose()?.unwrap_or_default()))
     }
 }
 

@@ -249,7 +249,8 @@ impl Service {
     fn bind(settings: Settings, is_collecting: bool) -> anyhow::Result<(Self, Option<WatchThread>)> {
         let status = Arc::new(Status::new(is_collecting));
         let mut options = RunnerOptions::new(&settings.service.archive);
-        options.standing.corrections = settings.service.questions.corrections().map_err(ServeError::Corrections)?;
+        let corrections = settings.service.questions.corrections().map_err(ServeError::Corrections)?;
+        options.standing.corrections = Arc::new(corrections);
         let watching = settings.service.watches.clone().map(|folder| {
             WatchThread::new(WatchSession {
                 options,

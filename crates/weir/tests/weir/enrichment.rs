@@ -195,7 +195,7 @@ fn names_that_exporters_report_are_printed_without_a_file() {
         options.push(&row, std::iter::empty());
     }
     let others = options.take().into_iter().collect();
-    let side_tables = weir_flow::SideTables { books: None, others };
+    let side_tables = weir_flow::SideTables { others, ..weir_flow::SideTables::default() };
     let delivery = weir_flow::Delivery { flows: Some(builder.finish()), side_tables };
     let (mut writer, _) = weir_archive::Writer::open(&archive, weir_archive::ArchiveOptions::default()).expect("open");
     writer.append(delivery).expect("appended");

@@ -570,29 +570,3 @@ fn what_cannot_be_served_is_said_before_anything_is_written() {
         }
     }
 }
-
-#[test]
-fn an_answer_without_rows_says_why() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let service = Service::start(&["--archive", &archive(folder.path(), "1000")]);
-    let reaches = &service.get("/info")["archive"];
-    let long_ago = "from=2000-01-01T00:00:00Z&until=2000-01-02T00:00:00Z";
-    let of_time =
-        json!({ "text": "no flows of this time", "first_ms": reaches["first_ms"], "last_ms": reaches["last_ms"] });
-    for path in
-        ["/rank?by=srcip", "/group?by=srcip,proto", "/flows?limit=10", "/biflows?limit=10", "/timeline?points=10"]
-    {
-        assert_eq!(service.get(&format!("{path}&{long_ago}"))["why_empty"], of_time, "{path}");
-        let filtered = service.get(&format!("{path}&filter=bytes%20%3E%2099999999999999"));
-        assert!(
-            filtered["why_empty"]["text"].as_str().is_some_and(|text| text.starts_with("no flow passes")),
-            "{path}"
-        );
-        assert_eq!(service.get(path)["why_empty"], Value::Null, "{path}");
-    }
-    let beyond = service.get("/flows?limit=10&offset=5000");
-    assert_eq!((&beyond["rows"], &beyond["why_empty"]), (&json!([]), &Value::Null), "there are rows before these");
-    let answer = service.sql("SELECT bytes FROM flows WHERE bytes = 0").json();
-    assert_eq!(answer["why_empty"]["text"], "no rows");
-    assert_eq!(answer["why_empty"]["last_ms"], reaches["last_ms"]);
-}

@@ -17,10 +17,15 @@ const PROBE: &str = "Authorization: Bearer probe:right";
 
 /// A service that takes flows, with an admin, an analyst, and one who may push.
 fn service(folder: &Path) -> Service {
+    service_with(folder, "", "")
+}
+
+/// The same with more lines in the sections of the archive and of pushes.
+fn service_with(folder: &Path, archive: &str, ingest: &str) -> Service {
     let token = hash("right");
     let user = |name: &str, role: &str| format!("[[users]]\nname = '{name}'\nrole = '{role}'\ntokens = ['{token}']\n");
     let text = format!(
-        "[archive]\nfolder = 'archive'\n[ingest]\nbody_max = '64KiB'\n{}{}{}",
+        "[archive]\nfolder = 'archive'\n{archive}\n[ingest]\nbody_max = '64KiB'\n{ingest}\n{}{}{}",
         user("ann", "admin"),
         user("bob", "analyst"),
         user("probe", "ingest")
@@ -67,7 +72,7 @@ fn flows_that_are_pushed_are_in_the_archive_and_in_the_books() {
     let service = service(folder.path());
     for who in [PROBE, ANN] {
         let answer = push(&service, who, &flows());
-        assert_eq!((answer.status, &answer.json()["flows"]), (202, &json!(3)), "{}", answer.body);
+        assert_eq!((answer.status, &answer.json()["flows"]), (200, &json!(3)), "{}", answer.body);
     }
     let until = Instant::now() + PATIENCE;
     while sql(&service, "SELECT count(*), sum(bytes), count(received) FROM flows") != json!([[6, 1200, 6]]) {
@@ -132,7 +137,37 @@ fn who_may_push_flows_may_do_nothing_else() {
     for path in ["/healthz", "/readyz"] {
         assert_eq!(service.ask("GET", path, &[PROBE], "").status, 200, "{path}");
     }
-    assert_eq!(push(&service, PROBE, &flows()).status, 202);
+    assert_eq!(push(&service, PROBE, &flows()).status, 200);
+}
+
+/// Who is answered 200 has flows on disk, and who is answered 202 is not promised any.
+#[test]
+fn an_answer_says_whether_flows_are_durable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut service = self::service(folder.path());
+    let answer = push(&service, PROBE, &flows());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let taken = answer.json();
+    assert_eq!(taken["is_durable"], json!(true));
+    assert!(taken["position"].as_u64().is_some_and(|position| position > 0), "{taken}");
+    let no_wait = service.ask_octets("POST", "/api/v1/ingest?wait=none", &[ARROW, PROBE], &flows());
+    let taken = no_wait.json();
+    assert_eq!((no_wait.status, &taken["is_durable"], &taken["position"]), (202, &json!(false), &Value::Null));
+    let none = push(&service, PROBE, &stream(vec![("bytes", Arc::new(Int64Array::from(Vec::<i64>::new())))]));
+    assert_eq!((none.status, &none.json()["flows"]), (200, &json!(0)), "there is nothing to wait for");
+    let wrong = service.ask_octets("POST", "/api/v1/ingest?wait=long", &[ARROW, PROBE], &flows());
+    assert_eq!(wrong.problem().0, 400);
+    // killed, not stopped: what was confirmed is there
+    service.child.kill().expect("it runs");
+    service.child.wait().expect("it ends");
+    drop(service);
+    let service = service_with(folder.path(), "commit_interval = '1h'", "durable_timeout = '1ms'");
+    let count = sql(&service, "SELECT count(*) FROM flows")[0][0].as_u64().expect("a number");
+    assert!(count == 3 || count == 6, "{count}");
+    // a disk that takes long
+    let answer = push(&service, PROBE, &flows());
+    assert_eq!((answer.status, &answer.json()["is_durable"]), (202, &json!(false)), "{}", answer.body);
+    service.stop();
 }
 
 #[test]
@@ -143,4 +178,49 @@ fn a_service_without_the_section_takes_no_flows() {
     let answer = service.ask_octets("POST", "/api/v1/ingest", &[ARROW], &flows());
     assert_eq!(answer.problem().0, 404);
     assert!(answer.json()["hint"].as_str().is_some_and(|hint| hint.contains("[ingest]")));
+}
+
+#[test]
+fn flows_come_as_text_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = self::service(folder.path());
+    let send = |kind: &str, body: &[u8]| {
+        service.ask_octets("POST", "/api/v1/ingest", &[&format!("Content-Type: {kind}"), PROBE], body)
+    };
+    let (json, csv) = ("application/x-ndjson", "text/csv; charset=utf-8");
+    let taken = [
+        send(json, b"{\"src_addr\":\"192.0.2.1\",\"bytes\":100}\n{\"bytes\":200}\n"),
+        send(csv, b"exporter,bytes\n192.0.2.9,300\n,400\n"),
+    ];
+    for answer in taken {
+        assert_eq!((answer.status, &answer.json()["flows"]), (200, &json!(2)), "{}", answer.body);
+    }
+    let rows = "SELECT count(*), sum(bytes), count(src_addr), count(exporter), count(received) FROM flows";
+    let until = Instant::now() + PATIENCE;
+    while sql(&service, rows) != json!([[4, 1000, 1, 1, 4]]) {
+        assert!(Instant::now() < until, "the flows come into the archive");
+        std::thread::yield_now();
+    }
+    // of what is wrong nothing is stored, whatever precedes it
+    let large = "{\"bytes\":1}\n".repeat(6000);
+    for (kind, body, status, said) in [
+        (json, &b"{\"bytes\":1}\n{\"bytes\":"[..], 400, "line 2: no object of JSON"),
+        (json, &b"{\"bytes\":1}\n{\"octets\":1}"[..], 400, "not columns of flows: octets"),
+        (json, &b"{\"bytes\":1}\n{\"bytes\":-1}"[..], 400, "column 'bytes' has values that do not fit"),
+        (json, large.as_bytes(), 413, "the body of the request is too large"),
+        (csv, &b"bytes,packets\n1,2\n3\n"[..], 400, "line 3: "),
+        (csv, &b"bytes,sip\n1,2\n"[..], 400, "not columns of flows: sip"),
+        ("application/vnd.apache.parquet", &b"PAR1"[..], 400, "the Content-Type of the body"),
+    ] {
+        let answer = send(kind, body);
+        let (found, detail) = answer.problem();
+        assert!(found == status && detail.starts_with(said), "{found}: {detail}");
+        assert!(status == 413 || answer.json()["hint"].is_string(), "{}", answer.body);
+    }
+    // what is taken after them would come after them
+    assert_eq!(send(csv, b"bytes\n1\n").status, 200);
+    while sql(&service, "SELECT count(*) FROM flows") != json!([[5]]) {
+        assert!(Instant::now() < until, "the flow comes into the archive");
+        std::thread::yield_now();
+    }
 }

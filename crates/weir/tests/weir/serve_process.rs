@@ -87,6 +87,86 @@ fn certificates_change_while_connections_stay() {
     service.stop();
 }
 
+/// Whether a server of Postgres or of Flight SQL has a certificate of this authority.
+fn is_trusted(address: SocketAddr, authority: &Path, is_postgres: bool) -> bool {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    if is_postgres {
+        ask_for_tls(&mut stream);
+    }
+    let options = TlsClientOptions { authorities: Some(authority.to_owned()), ..TlsClientOptions::default() };
+    TlsClient::new(&options).expect("a client").connect("flows.example", stream).is_ok()
+}
+
+/// The message SSLRequest of Postgres, and the answer that TLS is spoken.
+fn ask_for_tls(stream: &mut TcpStream) {
+    stream.write_all(&[0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]).expect("sent");
+    let mut answer = [0];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"S");
+}
+
+#[test]
+fn certificates_of_other_protocols_change_while_connections_stay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), "100");
+    let path = |name: &str| folder.path().join(name);
+    let [old, new] = ["first", "second"].map(Certificate::authority);
+    old.write(folder.path(), "first");
+    new.write(folder.path(), "second");
+    let sign = |authority: &Certificate, name: &str| {
+        let says = Says { dns: &["flows.example"], ..Says::name("flows.example") };
+        authority.sign(&says).write(folder.path(), name);
+    };
+    let sections = ["postgres", "flight"].map(|section| {
+        sign(&old, section);
+        let [certificate, key] =
+            ["pem", "key"].map(|ending| path(section).with_extension(ending).display().to_string());
+        // the connection that stays must not be too late
+        let more = "login_timeout = '10m'";
+        format!("[{section}]\nlisten = '127.0.0.1:0'\ncertificate = '{certificate}'\nkey = '{key}'\n{more}\n")
+    });
+    let text = format!("[archive]\nfolder = '{archive}'\n{}", sections.concat());
+    std::fs::write(path("weir.toml"), text).expect("written");
+    let service = Service::start(&[&path("weir.toml").display().to_string()]);
+    let (postgres, flight) = (service.wire("postgresql"), service.wire("grpc"));
+    let [first, second] = ["first.pem", "second.pem"].map(path);
+    let trusted = |authority: &Path| [(postgres, true), (flight, false)].map(|(at, is)| is_trusted(at, authority, is));
+    assert_eq!((trusted(&first), trusted(&second)), ([true; 2], [false; 2]));
+    // a connection that is open while the certificate changes
+    let mut stream = TcpStream::connect(postgres).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    ask_for_tls(&mut stream);
+    let options = TlsClientOptions { authorities: Some(first.clone()), ..TlsClientOptions::default() };
+    let mut open = TlsClient::new(&options).expect("a client").connect("flows.example", stream).expect("a session");
+    let reload = || service.ask("POST", "/api/v1/reload", &[], "");
+    // one that is wrong leaves the other as it was
+    sign(&new, "postgres");
+    std::fs::write(path("flight.pem"), "nothing").expect("written");
+    let (status, detail) = reload().problem();
+    assert!(status == 400 && detail.contains("[flight]") && detail.contains("flight.pem"), "{status}: {detail}");
+    assert_eq!((trusted(&first), trusted(&second)), ([true; 2], [false; 2]));
+    sign(&new, "flight");
+    assert_eq!(reload().status, 200);
+    assert_eq!((trusted(&first), trusted(&second)), ([false; 2], [true; 2]));
+    // SIGHUP does the same
+    for name in ["postgres", "flight"] {
+        sign(&old, name);
+    }
+    kill(Pid::from_raw(service.child.id() as i32), Signal::SIGHUP).expect("it runs");
+    let until = Instant::now() + PATIENCE;
+    while trusted(&first) != [true; 2] {
+        assert!(Instant::now() < until, "the certificates are read again");
+        std::thread::yield_now();
+    }
+    // a startup message (protocol 3.0) of the user ann: the answer is an authentication message, R, without users
+    open.write_all(b"\0\0\0\x12\0\x03\0\0user\0ann\0\0").expect("it is open");
+    let mut kind = [0];
+    open.read_exact(&mut kind).expect("it goes on as it began");
+    assert_eq!(&kind, b"R");
+    service.stop();
+}
+
 /// Whoever does not speak TLS is told so, and whoever says nothing holds no connection.
 fn plain_and_silent_clients(service: &Service) {
     let plain = service.ask("GET", "/healthz", &[], "");

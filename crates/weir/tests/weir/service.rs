@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -18,6 +19,8 @@ pub(crate) struct Service {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
     pub(crate) collector: Option<SocketAddr>,
+    /// What it prints once it answers.
+    printed: Mutex<mpsc::Receiver<String>>,
 }
 
 impl Service {
@@ -41,11 +44,24 @@ impl Service {
             .map_while(Result::ok)
             .find_map(|line| line.split_once("://")?.1.trim_end_matches('/').parse().ok());
         // what it says later must go somewhere, or it would wait for a full pipe
-        std::thread::spawn(move || lines.for_each(drop));
+        let (told, printed) = mpsc::channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(told.send(line))));
         let said: std::thread::JoinHandle<Vec<String>> =
             std::thread::spawn(move || errors.map_while(Result::ok).collect());
         let Some(address) = address else { panic!("it does not answer: {:?}", said.join().unwrap_or_default()) };
-        Self { child, address, collector }
+        Self { child, address, collector, printed: Mutex::new(printed) }
+    }
+
+    /// Where it speaks another protocol, of this scheme; those are printed in one order, postgresql first.
+    pub(crate) fn wire(&self, scheme: &str) -> SocketAddr {
+        let wanted = format!("{scheme}://");
+        let printed = self.printed.lock().expect("no thread panicked");
+        loop {
+            let line = printed.recv_timeout(PATIENCE).expect("it says where");
+            if let Some((_, place)) = line.split_once(&wanted) {
+                return place.trim_end_matches('/').parse().expect("an address");
+            }
+        }
     }
 
     /// Ends it in order, with SIGTERM.

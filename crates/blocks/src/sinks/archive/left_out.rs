@@ -18,12 +18,12 @@ impl LeftOut {
     pub(super) fn add(&mut self, delivery: &Delivery) {
         let Delivery { flows, side_tables } = delivery;
         let lines = flows.as_ref().map(|flows| BooksBatch::from_rows(&not_stored_rows(flows)));
-        let SideTables { books, others } = side_tables.clone();
+        let SideTables { books, others, .. } = side_tables.clone();
         let books = match (books, lines) {
             (Some(books), Some(lines)) => Some(books.followed_by(&lines)),
             (books, lines) => books.or(lines),
         };
-        self.side_tables.push(SideTables { books, others });
+        self.side_tables.push(SideTables { books, others, ..SideTables::default() });
     }
 
     /// What the archive is to be told: everything, or as much as fits. Where sequence numbers stand is part of it as long as
@@ -52,6 +52,9 @@ impl LeftOut {
         };
         let sums = Some(BooksBatch::from_rows(&[row]));
         let told = [(books.clone(), others), (books, sequences.clone()), (sums.clone(), sequences), (sums, Vec::new())];
-        told.map(|(books, others)| Delivery { flows: None, side_tables: SideTables { books, others } })
+        told.map(|(books, others)| {
+            let side_tables = SideTables { books, others, ..SideTables::default() };
+            Delivery { flows: None, side_tables }
+        })
     }
 }

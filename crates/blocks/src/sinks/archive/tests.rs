@@ -200,7 +200,7 @@ fn accounted(count: u64) -> Burst {
     let rows = flows(count, true);
     let flows = FlowBatch::try_new(rows.clone()).expect("flows");
     let books = Some(BooksBatch::from_rows(&stored_rows(&flows)));
-    Burst::with_side_tables(rows, SideTables { books, others: Vec::new() })
+    Burst::with_side_tables(rows, SideTables { books, ..SideTables::default() })
 }
 
 #[test]
@@ -264,4 +264,57 @@ fn an_archive_with_a_writer_is_an_error_that_names_it() {
     let opened = Archive::open(folder.path().to_owned(), &ArchiveOptions::default(), fit, &ComponentContext::default());
     let error = opened.err().expect("one writer at a time");
     assert!(error.chain().contains(&folder.path().display().to_string()), "{}", error.chain());
+}
+
+/// A burst with a receipt, and what it is told.
+fn with_receipt(count: u64) -> (Burst, std::sync::mpsc::Receiver<Kept>) {
+    let (sender, told) = std::sync::mpsc::channel();
+    let receipts = vec![Receipt::new(move |kept| {
+        let _ = sender.send(kept);
+    })];
+    (Burst::with_side_tables(flows(count, true), SideTables { receipts, ..SideTables::default() }), told)
+}
+
+#[test]
+fn a_receipt_is_told_when_its_flows_are_durable_and_not_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // nothing is synced before the end
+    let options = format!("archive = '{}'\ncommit_interval = '1h'", folder.path().display());
+    let (Built::Sink(mut sink), _) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
+    sink.take(Burst::new(flows(3, true))).expect("taken");
+    let (burst, told) = with_receipt(5);
+    sink.take(burst).expect("taken");
+    sink.tick().expect("no error");
+    assert_eq!(told.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
+    sink.finish().expect("synced");
+    assert_eq!(told.recv(), Ok(Kept::Durable { position: 2 }));
+    drop(sink);
+    assert_eq!(stored(folder.path()), 8);
+    // and while it runs
+    let options = format!("archive = '{}'\ncommit_interval = '1ms'", folder.path().display());
+    let (Built::Sink(mut sink), _) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
+    let (burst, told) = with_receipt(5);
+    sink.take(burst).expect("taken");
+    let until = Instant::now() + Duration::from_mins(1);
+    let kept = loop {
+        sink.tick().expect("no error");
+        match told.try_recv() {
+            Ok(kept) => break kept,
+            Err(_) => assert!(Instant::now() < until, "it is told"),
+        }
+        thread::yield_now();
+    };
+    let Kept::Durable { position } = kept else { panic!("{kept:?}") };
+    assert!(position > 2, "{position}");
+}
+
+#[test]
+fn a_receipt_of_flows_that_are_refused_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = format!("archive = '{}'", folder.path().display());
+    let (Built::Sink(mut sink), _) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
+    sink.finish().expect("closed");
+    let (burst, told) = with_receipt(5);
+    assert!(sink.take(burst).is_err(), "it is closed");
+    assert_eq!(told.recv(), Ok(Kept::NotAll));
 }

@@ -134,7 +134,7 @@ impl Telling {
         let mut rows = OptionsRows::default();
         self.interfaces(&mut rows);
         self.sampler(&mut rows);
-        SideTables { books: None, others: rows.take().into_iter().collect() }
+        SideTables { others: rows.take().into_iter().collect(), ..SideTables::default() }
     }
 
     fn row<'a>(&'a self, kind: OptionsKind, scope: &'a str) -> OptionsRow<'a> {

@@ -142,7 +142,7 @@ fn side_tables() -> SideTables {
     let sampler =
         OptionsRow { kind: OptionsKind::Sampler, key: Some(0), sampling_interval: Some(100), ..blank.clone() };
     rows.push(&sampler, std::iter::empty());
-    SideTables { books: None, others: rows.take().into_iter().collect() }
+    SideTables { others: rows.take().into_iter().collect(), ..SideTables::default() }
 }
 
 /// Sends flows, with what is told beside them, and yields what came.

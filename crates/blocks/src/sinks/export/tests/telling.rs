@@ -31,7 +31,7 @@ fn rows(exporter: &[u8], interfaces: &[(u32, &str)], sampling: Option<u32>) -> S
         };
         rows.push(&row, [(0, 304, &[0_u8, 4][..])].into_iter());
     }
-    SideTables { books: None, others: rows.take().into_iter().collect() }
+    SideTables { others: rows.take().into_iter().collect(), ..SideTables::default() }
 }
 
 /// What a decoder has heard: kind, key, name, interval.

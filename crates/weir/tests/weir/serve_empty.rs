@@ -1,0 +1,58 @@
+//! Answers without rows: why they have none.
+
+use serde_json::{Value, json};
+
+use super::service::{Service, archive};
+
+#[test]
+fn an_answer_without_rows_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = Service::start(&["--archive", &archive(folder.path(), "1000")]);
+    let reaches = &service.get("/info")["archive"];
+    let long_ago = "from=2000-01-01T00:00:00Z&until=2000-01-02T00:00:00Z";
+    let of_time =
+        json!({ "text": "no flows of this time", "first_ms": reaches["first_ms"], "last_ms": reaches["last_ms"] });
+    for path in [
+        "/rank?by=srcip",
+        "/group?by=srcip,proto",
+        "/flows?limit=10",
+        "/biflows?limit=10",
+        "/timeline?points=10",
+        "/sankey?by=src_addr,dst_port",
+        "/facets?columns=srcip,dstport",
+    ] {
+        assert_eq!(service.get(&format!("{path}&{long_ago}"))["why_empty"], of_time, "{path}");
+        let filtered = service.get(&format!("{path}&filter=bytes%20%3E%2099999999999999"));
+        assert!(
+            filtered["why_empty"]["text"].as_str().is_some_and(|text| text.starts_with("no flow passes")),
+            "{path}"
+        );
+        assert_eq!(service.get(path)["why_empty"], Value::Null, "{path}");
+    }
+    let beyond = service.get("/flows?limit=10&offset=5000");
+    assert_eq!((&beyond["rows"], &beyond["why_empty"]), (&json!([]), &Value::Null), "there are rows before these");
+    let answer = service.sql("SELECT bytes FROM flows WHERE bytes = 0").json();
+    assert_eq!(answer["why_empty"]["text"], "no rows");
+    assert_eq!(answer["why_empty"]["last_ms"], reaches["last_ms"]);
+}
+
+/// A sketch has seen parts of its time, and says nothing about the rest.
+#[test]
+fn an_empty_sketch_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = Service::start(&["--archive", &archive(folder.path(), "1000")]);
+    let reaches = &service.get("/info")["archive"];
+    let time = |name: &str, add_ms: i64| {
+        let ms = reaches[name].as_i64().expect("a time");
+        jiff::Timestamp::from_millisecond(ms + add_ms).expect("a time").to_string()
+    };
+    let long_ago = service.get("/sketch?from=2000-01-01T00:00:00Z&until=2000-01-02T00:00:00Z");
+    let of_time =
+        json!({ "text": "no flows of this time", "first_ms": reaches["first_ms"], "last_ms": reaches["last_ms"] });
+    assert_eq!(long_ago["why_empty"], of_time);
+    let window = format!("from={}&until={}", time("first_ms", 0), time("last_ms", 1));
+    let filtered = service.get(&format!("/sketch?{window}&filter=bytes%20%3E%2099999999999999"));
+    let text = "no flow passes the filter in the parts of this time that were read";
+    assert_eq!(filtered["why_empty"], json!({ "text": text, "first_ms": null, "last_ms": null }));
+    assert_eq!(service.get(&format!("/sketch?{window}"))["why_empty"], Value::Null);
+}
