@@ -10,6 +10,7 @@ pub mod namespace;
 pub mod pages;
 pub mod ports;
 pub mod power_loss;
+pub mod snmpd;
 
 mod skipped;
 

@@ -55,7 +55,8 @@ pub use error::{ComponentError, ConfigError};
 pub use notices::{FileEnd, Notices};
 pub use option_error::{OptionError, closest};
 pub use options::{
-    ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, Rate, TimeSpan, UnitError, ValueType,
+    ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, Rate, Secret, TimeSpan, UnitError,
+    ValueType,
 };
 pub use outlet::Outlet;
 pub use registry::{

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 use weir_chain::options::Given;
-use weir_chain::{OptionError, TimeSpan, choices, options};
+use weir_chain::{OptionError, Secret, TimeSpan, choices, options};
 use weir_reports::Severity;
 
 use crate::quiet::{QuietHours, Zone};
-use crate::secret::{Secret, SecretText};
+use crate::secret::SecretText;
 
 options! {
     /// An action of a watch: one of `file`, `syslog`, `webhook` and `mail`, and when it is used.

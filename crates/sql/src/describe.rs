@@ -19,9 +19,13 @@ pub(crate) fn table_doc(table: Table) -> &'static str {
     match table {
         Table::Flows => "flows, one row each",
         Table::ExporterBooks => "what became of everything received, per exporter, Observation Domain and minute",
-        Table::ExporterOptions => "Options Data Records that were new or changed: interfaces, samplers, applications",
+        Table::ExporterOptions => {
+            "what exporters report, and SNMP agents of names, new or changed: interfaces, samplers, applications"
+        }
         Table::ExporterSequences => "where the sequence numbers of exporters stood",
-        Table::InterfaceCounters => "counters of interfaces, one row per counters sample of sFlow",
+        Table::InterfaceCounters => {
+            "counters of interfaces, one row per counters sample of sFlow, or interface and poll of SNMP"
+        }
         Table::HostCounters => "counters of hosts, one row per counters sample of sFlow",
     }
 }

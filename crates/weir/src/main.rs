@@ -117,9 +117,11 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
 }
 
 /// Writes the log of running commands to standard error; `WEIR_LOG` chooses how much, `warn` or `debug` for instance. The driver of
-/// Cassandra logs each connection that fails, and what comes of it is said once by who wanted it.
+/// Cassandra logs each connection that fails, the client of SNMP each datagram that is no answer, and what comes of it is said once by who
+/// wanted it.
 fn log_to_standard_error() {
-    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info,scylla=off"));
+    let filter =
+        EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info,scylla=off,async_snmp=off"));
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)

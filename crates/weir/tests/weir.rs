@@ -75,6 +75,9 @@ mod serve_metrics;
 mod serve_process;
 #[path = "weir/serve_sampling.rs"]
 mod serve_sampling;
+#[cfg(feature = "snmp")]
+#[path = "weir/serve_snmp.rs"]
+mod serve_snmp;
 #[path = "weir/service.rs"]
 mod service;
 #[path = "weir/watches.rs"]

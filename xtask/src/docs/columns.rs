@@ -142,9 +142,10 @@ fn sequences_section() -> String {
 
 /// A table of counters: its keys, and what each counter is.
 fn counters_section(table: Table, whose: &str) -> String {
+    let also = if table == Table::InterfaceCounters { ", or interface and poll of SNMP" } else { "" };
     let mut section = format!(
-        "\n## `{}`\n\nCounters of {whose}: one row per counters sample of sFlow. Counters run on from the start of the \
-         device and wrap at\nthe end of their type; null means that the device did not report it. *Structure* is the format \
+        "\n## `{}`\n\nCounters of {whose}: one row per counters sample of sFlow{also}. Counters run on from the \
+         start of the device and wrap at\nthe end of their type; null means that the device did not report it. *Structure* is the format \
          of sFlow's structure and the\noffset in it.\n\n| column | type | unit | structure | meaning |\n| --- | --- | --- | \
          --- | --- |\n",
         table.name()

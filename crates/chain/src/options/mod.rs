@@ -44,10 +44,12 @@
 
 mod given;
 pub mod schema;
+mod secret;
 mod units;
 mod value;
 
 pub use given::{Given, read};
+pub use secret::Secret;
 pub use units::{ByteSize, Rate, TimeSpan, UnitError};
 pub use value::{OptionText, OptionValue, Problem, ValueType};
 

@@ -194,6 +194,7 @@ pub enum CollectError {
 
 /// What [`Collector::next`] returns.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, of a thousand flows and more")]
 pub enum Next {
     /// A delivery.
     Delivery(Delivery),

@@ -42,7 +42,9 @@ fn both_forms_are_the_same_flows() {
 
 #[test]
 fn long_bodies_are_several_batches() {
-    let body: String = (0..BATCH_ROWS + 3).map(|number| format!("{{\"bytes\":{number}}}\n")).collect();
+    let body: String = (0..BATCH_ROWS + 3)
+        .flat_map(|number| ["{\"bytes\":".to_owned(), number.to_string(), "}\n".to_owned()])
+        .collect();
     let rows: Vec<usize> = flows(&body, TextForm::JsonLines).iter().map(FlowBatch::rows).collect();
     assert_eq!(rows, [BATCH_ROWS, 3]);
 }

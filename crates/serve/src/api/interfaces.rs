@@ -27,7 +27,7 @@ const INTERFACES_MAX: usize = 2000;
 /// Names that exporters reported.
 const NAMES: &str = "SELECT exporter, key, name, description FROM exporter_options \
     WHERE kind = 'interface' AND key IS NOT NULL";
-/// Speeds by counters of sFlow.
+/// Speeds by counters of sFlow and by SNMP.
 const SPEEDS: &str = "SELECT exporter, if_index, max(if_speed) AS speed FROM interface_counters \
     WHERE if_speed > 0 GROUP BY exporter, if_index";
 
@@ -52,11 +52,11 @@ pub(crate) struct InterfaceBody {
     exporter: String,
     /// Its SNMP index.
     index: u32,
-    /// Its name, by the file of names or by the exporter.
+    /// Its name, by the file of names, the exporter or its SNMP agent.
     pub(super) name: Option<String>,
-    /// What the exporter says about it.
+    /// What the exporter or its SNMP agent says about it.
     pub(super) description: Option<String>,
-    /// Its speed in bits a second, by counters of sFlow.
+    /// Its speed in bits a second, by counters of sFlow or by SNMP.
     pub(super) speed_bps: Option<u64>,
     /// Whether packets and octets are scaled by sampling.
     is_scaled: bool,

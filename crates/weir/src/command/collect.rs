@@ -217,6 +217,9 @@ pub(super) struct CollectingSources {
     pub(super) meters: Vec<MeterSourceOptions>,
     /// Whether programs push some into this process.
     pub(super) are_pushed: bool,
+    /// What agents know about interfaces of exporters, which has no flows.
+    #[cfg(feature = "snmp")]
+    pub(super) snmp: Vec<weir_snmp::SnmpOptions>,
 }
 
 /// The chain that collects and meters into an archive, and keeps statistics where they are asked for. What must survive a restart is kept in
@@ -245,6 +248,12 @@ pub(super) fn collecting(
     if from.are_pushed {
         chain = chain.add("ingest", &ingest::KIND, NoOptions {}, &[], ThreadChoice::Default);
         sources.push("ingest".to_owned());
+    }
+    #[cfg(feature = "snmp")]
+    for (number, options) in (1..).zip(from.snmp) {
+        let name = if number == 1 { "snmp".to_owned() } else { format!("snmp-{number}") };
+        chain = chain.add(&name, &weir_snmp::source::KIND, options, &[], ThreadChoice::Default);
+        sources.push(name);
     }
     let inputs = sources.iter().map(String::as_str).collect();
     let (chain, inputs) = enriched_all(chain, inputs, enrichment);

@@ -254,6 +254,8 @@ pub(crate) fn registry() -> weir_chain::Registry {
     registry.add(&weir_watch::transform::KIND);
     #[cfg(feature = "cassandra")]
     weir_cassandra::kinds().for_each(|kind| registry.add(kind));
+    #[cfg(feature = "snmp")]
+    weir_snmp::kinds().for_each(|kind| registry.add(kind));
     registry
 }
 

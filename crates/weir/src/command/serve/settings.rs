@@ -37,6 +37,8 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("archive", "Where the archive is, how it is sealed, and what is kept"),
     ("collect", "Where datagrams and connections come in"),
     ("meter", "Interfaces whose packets are metered into the archive"),
+    #[cfg(feature = "snmp")]
+    ("snmp", "Agents that are asked for names, speeds and counters of interfaces"),
     ("ingest", "How flows that programs push over HTTP are taken into the archive"),
     ("chain", "Chains that run beside the service"),
     ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
@@ -197,6 +199,8 @@ pub(in crate::command) fn specs(section: &str) -> Vec<OptionSpec> {
         "archive" => ArchiveSection::specs(),
         "collect" => CollectSection::specs(),
         "meter" => MeterSection::specs(),
+        #[cfg(feature = "snmp")]
+        "snmp" => weir_snmp::SnmpOptions::specs(),
         "ingest" => IngestOptions::specs(),
         "chain" => ChainSection::specs(),
         "statistics" => StatisticsSection::specs(),
@@ -221,6 +225,8 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
     file.section::<ArchiveSection>("archive")?;
     file.section::<CollectSection>("collect")?;
     file.list::<MeterSection>("meter")?;
+    #[cfg(feature = "snmp")]
+    file.list::<weir_snmp::SnmpOptions>("snmp")?;
     file.section::<IngestOptions>("ingest")?;
     file.list::<ChainSection>("chain")?;
     file.section::<StatisticsSection>("statistics")?;
@@ -264,6 +270,10 @@ pub(in crate::command) struct Settings {
     archive: ArchiveSection,
     collect: Option<CollectSection>,
     meters: Vec<MeterSection>,
+    /// Whether agents are asked for names of interfaces.
+    is_polling: bool,
+    #[cfg(feature = "snmp")]
+    snmp: Vec<weir_snmp::SnmpOptions>,
     enrichment: EnrichmentSection,
     statistics: Option<StatisticsSection>,
 }
@@ -280,7 +290,10 @@ impl Settings {
         let meters: Vec<MeterSection> = file.list("meter").map_err(&named)?;
         let chains: Vec<ChainSection> = file.list("chain").map_err(&named)?;
         let ingest = section::<IngestOptions>(&file, "ingest", &named)?.map(Ingest::new);
-        let has_other = archive.folder.is_some() || !meters.is_empty() || ingest.is_some();
+        let is_polling = !file.tables("snmp").is_empty();
+        #[cfg(feature = "snmp")]
+        let snmp: Vec<weir_snmp::SnmpOptions> = file.list("snmp").map_err(&named)?;
+        let has_other = archive.folder.is_some() || !meters.is_empty() || ingest.is_some() || is_polling;
         let collect = collect_section(args, &file, has_other, &named)?;
         let mut http: HttpOptions = section(&file, "http", &named)?.unwrap_or_default();
         http.listen = args.listen.unwrap_or(http.listen);
@@ -299,7 +312,7 @@ impl Settings {
         let mut questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
         questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
-        let is_collecting = collect.is_some() || !meters.is_empty() || ingest.is_some();
+        let is_collecting = collect.is_some() || !meters.is_empty() || ingest.is_some() || is_polling;
         let reloader = args.config.clone().map(|path| {
             let told = Arc::clone(&running);
             let tell = move || locked(&told).iter().for_each(ReloadSignal::ask);
@@ -327,6 +340,9 @@ impl Settings {
             archive,
             collect,
             meters,
+            is_polling,
+            #[cfg(feature = "snmp")]
+            snmp,
             chains: chains.into_iter().map(|section| section.file).collect(),
             enrichment: kept,
             statistics: statistics.or_else(|| args.statistics.then(StatisticsSection::default)),
@@ -342,10 +358,10 @@ impl Settings {
         Ok(Server::check(&self.service)?)
     }
 
-    /// The chain that collects and meters; `None` when it would do neither.
+    /// The chain that collects, meters and polls; `None` when it would do none of them.
     pub(super) fn chain(&self) -> Option<ChainBuilder> {
         let are_pushed = self.service.ingest.is_some();
-        if self.collect.is_none() && self.meters.is_empty() && !are_pushed {
+        if self.collect.is_none() && self.meters.is_empty() && !are_pushed && !self.is_polling {
             return None;
         }
         let folder = &self.service.archive;
@@ -366,7 +382,14 @@ impl Settings {
         });
         let EnrichmentSection { reverse_dns, addresses, exporters, .. } = self.enrichment.clone();
         let enrichment = EnrichOptions { reverse_dns, addresses, exporters, ..EnrichOptions::default() };
-        Some(collecting(CollectingSources { collector, meters, are_pushed }, enrichment, sink, statistics))
+        let sources = CollectingSources {
+            collector,
+            meters,
+            are_pushed,
+            #[cfg(feature = "snmp")]
+            snmp: self.snmp.clone(),
+        };
+        Some(collecting(sources, enrichment, sink, statistics))
     }
 }
 
@@ -376,7 +399,7 @@ fn addresses(listen: &[String]) -> Vec<String> {
 }
 
 /// What is collected: what the command line or the file says, and something on this machine when there is neither that nor
-/// anything else (`has_other`: an archive to look at, interfaces to meter, or flows that are pushed).
+/// anything else (`has_other`: an archive to look at, interfaces to meter, flows that are pushed, or agents to ask).
 fn collect_section(
     args: &Args,
     file: &ConfigFile,

@@ -1,0 +1,315 @@
+//! Walks of the IF-MIB, column by column, into interfaces.
+//!
+//! An agent is not trusted: an OID that is not larger than the one before it ends its column (the client sees to that), an instance that is
+//! no index of an interface is passed over, a value of another type is none, and there are never more interfaces than the limit.
+
+use std::collections::BTreeMap;
+
+use async_snmp::{Client, Oid, UdpHandle, Value, WalkMethod, WalkOptions};
+
+use crate::error::PollError;
+
+/// `sysUpTime.0` (RFC 3418).
+const UPTIME: [u32; 9] = [1, 3, 6, 1, 2, 1, 1, 3, 0];
+/// `ifEntry` (RFC 2863).
+const IF_ENTRY: [u32; 9] = [1, 3, 6, 1, 2, 1, 2, 2, 1];
+/// `ifXEntry` (RFC 2863).
+const IF_X_ENTRY: [u32; 10] = [1, 3, 6, 1, 2, 1, 31, 1, 1, 1];
+/// The largest `InterfaceIndex` (RFC 2863).
+const INDEX_MAX: u32 = i32::MAX as u32;
+/// Rows of a column in an answer: with texts of 255 octets it still fits into what agents send.
+const REPETITIONS: u32 = 20;
+/// Octets of a text that are kept: as many as a `DisplayString` has (RFC 2579).
+const TEXT_OCTETS_MAX: usize = 255;
+/// `ifHighSpeed` is in units of 1,000,000 bits a second.
+const MEGABIT: u64 = 1_000_000;
+/// From this `ifHighSpeed` on it is taken: `ifSpeed` ends at 4.3 Gbit/s, and some agents let it wrap there.
+const HIGH_SPEED_MIN: u64 = 20;
+/// `up` of `ifAdminStatus` and `ifOperStatus`.
+const UP: u32 = 1;
+
+/// What an agent says about one of its interfaces.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Interface {
+    /// `ifName`.
+    name: Option<String>,
+    /// `ifAlias`: what the operator wrote.
+    alias: Option<String>,
+    /// `ifDescr`.
+    descr: Option<String>,
+    /// `ifType`.
+    pub(crate) kind: Option<u32>,
+    /// `ifHighSpeed`.
+    high_speed: Option<u64>,
+    /// `ifSpeed`.
+    speed: Option<u64>,
+    /// `ifAdminStatus`.
+    admin: Option<u32>,
+    /// `ifOperStatus`.
+    oper: Option<u32>,
+    /// `ifHCInOctets`.
+    pub(crate) in_octets: Option<u64>,
+    /// `ifHCOutOctets`.
+    pub(crate) out_octets: Option<u64>,
+}
+
+impl Interface {
+    /// The name: `ifName`, else `ifDescr`.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref().or(self.descr.as_deref())
+    }
+
+    /// The description: `ifAlias`, else an `ifDescr` that is not the name.
+    pub(crate) fn description(&self) -> Option<&str> {
+        let descr = self.descr.as_deref().filter(|descr| Some(*descr) != self.name());
+        self.alias.as_deref().or(descr)
+    }
+
+    /// The speed in bits a second; `None` when the agent does not know it.
+    pub(crate) fn speed_bps(&self) -> Option<u64> {
+        let high = self.high_speed.unwrap_or(0);
+        let speed = self.speed.filter(|_| high < HIGH_SPEED_MIN).unwrap_or(0);
+        Some(if speed > 0 { speed } else { high * MEGABIT }).filter(|speed| *speed > 0)
+    }
+
+    /// As sFlow has it: bit 0 administratively up, bit 1 operationally up.
+    pub(crate) fn status(&self) -> Option<u32> {
+        let bit = |state: Option<u32>| u32::from(state == Some(UP));
+        self.admin.or(self.oper).map(|_| bit(self.admin) | bit(self.oper) << 1)
+    }
+}
+
+/// What a poll of an agent came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Polled {
+    /// Interfaces by their index.
+    pub(crate) interfaces: BTreeMap<u32, Interface>,
+    /// Milliseconds since the agent started, by an `sysUpTime` of hundredths of a second.
+    pub(crate) uptime_ms: Option<u32>,
+    /// Columns that were left because of what the agent sent.
+    pub(crate) columns_bad: u64,
+    /// Whether there were more interfaces than the limit.
+    pub(crate) is_cut: bool,
+}
+
+/// A column of the tables of interfaces.
+struct IfColumn {
+    entry: &'static [u32],
+    number: u32,
+    set: fn(&mut Interface, &Value),
+}
+
+const fn of(entry: &'static [u32], number: u32, set: fn(&mut Interface, &Value)) -> IfColumn {
+    IfColumn { entry, number, set }
+}
+
+/// Columns that are always read.
+const COLUMNS: &[IfColumn] = &[
+    of(&IF_X_ENTRY, 1, |interface, value| interface.name = text(value)),
+    of(&IF_ENTRY, 2, |interface, value| interface.descr = text(value)),
+    of(&IF_X_ENTRY, 18, |interface, value| interface.alias = text(value)),
+    of(&IF_ENTRY, 3, |interface, value| interface.kind = integer(value)),
+    of(&IF_ENTRY, 5, |interface, value| interface.speed = value.as_u32().map(u64::from)),
+    of(&IF_X_ENTRY, 15, |interface, value| interface.high_speed = value.as_u32().map(u64::from)),
+    of(&IF_ENTRY, 7, |interface, value| interface.admin = integer(value)),
+    of(&IF_ENTRY, 8, |interface, value| interface.oper = integer(value)),
+];
+
+/// Columns of counters.
+const COUNTERS: &[IfColumn] = &[
+    of(&IF_X_ENTRY, 6, |interface, value| interface.in_octets = counter(value)),
+    of(&IF_X_ENTRY, 10, |interface, value| interface.out_octets = counter(value)),
+];
+
+/// Reads the interfaces of an agent, `interfaces_max` of them at most.
+///
+/// # Errors
+///
+/// The agent does not answer, refuses or cannot be reached. A column that it answers wrongly is left out and counted; when that is all of
+/// them, the last error is this one's.
+pub(crate) async fn read(
+    client: &Client<UdpHandle>,
+    interfaces_max: usize,
+    counters: bool,
+) -> Result<Polled, PollError> {
+    let mut polled = Polled::default();
+    let uptime = client.get(&Oid::from_slice(&UPTIME)).await;
+    let uptime = ignoring_malformed(uptime.map_err(PollError::from), &mut polled)?;
+    polled.uptime_ms = uptime.and_then(|answer| uptime_ms(&answer.single()?.value));
+    let mut last = None;
+    for column in COLUMNS.iter().chain(if counters { COUNTERS } else { &[] }) {
+        match walk(client, column, interfaces_max, &mut polled).await {
+            Err(error) if error.ends_poll() => return Err(error),
+            Err(error) => {
+                polled.columns_bad += 1;
+                last = Some(error);
+            }
+            Ok(()) => {}
+        }
+    }
+    if polled.interfaces.is_empty() {
+        return Err(last.unwrap_or(PollError::Empty));
+    }
+    Ok(polled)
+}
+
+/// Finds out whether an agent answers at all.
+///
+/// # Errors
+///
+/// As those of [`read`]; what it answers does not matter.
+pub(crate) async fn is_answering(client: &Client<UdpHandle>) -> Result<(), PollError> {
+    let answer = client.get(&Oid::from_slice(&UPTIME)).await.map_err(PollError::from);
+    ignoring_malformed(answer, &mut Polled::default()).map(|_| ())
+}
+
+fn ignoring_malformed<T>(result: Result<T, PollError>, polled: &mut Polled) -> Result<Option<T>, PollError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.ends_poll() => Err(error),
+        Err(_) => {
+            polled.columns_bad += 1;
+            Ok(None)
+        }
+    }
+}
+
+async fn walk(
+    client: &Client<UdpHandle>,
+    column: &IfColumn,
+    interfaces_max: usize,
+    polled: &mut Polled,
+) -> Result<(), PollError> {
+    let base = Oid::from_slice(column.entry).child(column.number);
+    let method = WalkMethod::GetBulk;
+    let options = WalkOptions { method, max_repetitions: REPETITIONS, ..WalkOptions::default() };
+    let mut rows = client.walk_with(base.clone(), options)?;
+    let mut seen = 0;
+    while let Some(row) = rows.next().await {
+        let row = row?;
+        seen += 1;
+        let Some(index) = index_of(&base, &row.oid) else {
+            // what is no interface counts too: an agent may send such rows without end
+            if seen > interfaces_max {
+                polled.is_cut = true;
+                break;
+            }
+            continue;
+        };
+        let has_room = polled.interfaces.len() < interfaces_max || polled.interfaces.contains_key(&index);
+        if seen > interfaces_max || !has_room {
+            polled.is_cut = true;
+            break;
+        }
+        (column.set)(polled.interfaces.entry(index).or_default(), &row.value);
+    }
+    Ok(())
+}
+
+/// The index of an interface that a row is of.
+fn index_of(base: &Oid, oid: &Oid) -> Option<u32> {
+    match oid.arcs().strip_prefix(base.arcs())? {
+        [index @ 1..=INDEX_MAX] => Some(*index),
+        _ => None,
+    }
+}
+
+/// A text as it is kept: what precedes an octet of 0, cut, and without what is no printable character; `None` when nothing is left.
+fn text(value: &Value) -> Option<String> {
+    let Value::OctetString(octets) = value else { return None };
+    let end = octets.iter().position(|octet| *octet == 0).unwrap_or(octets.len());
+    let octets = octets[..end.min(TEXT_OCTETS_MAX)].trim_ascii();
+    let printable = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
+    let text: String = String::from_utf8_lossy(octets).chars().map(printable).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+fn integer(value: &Value) -> Option<u32> {
+    value.as_i32().and_then(|number| u32::try_from(number).ok())
+}
+
+fn counter(value: &Value) -> Option<u64> {
+    match value {
+        Value::Counter64(count) => Some(*count),
+        _ => None,
+    }
+}
+
+fn uptime_ms(value: &Value) -> Option<u32> {
+    match value {
+        // it wraps as that of sFlow does, in 32 bits of milliseconds
+        Value::TimeTicks(hundredths) => Some((u64::from(*hundredths) * 10) as u32),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+impl Interface {
+    /// One of which the name is known.
+    pub(crate) fn named(name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn octets(text: &[u8]) -> Value {
+        Value::OctetString(text.to_vec().into())
+    }
+
+    #[test]
+    fn texts_are_cleaned_and_cut() {
+        assert_eq!(text(&octets(b" Gi0/1 \0junk")).as_deref(), Some("Gi0/1"));
+        assert_eq!(text(&octets(b"a\x1b[2Jb\xff")).as_deref(), Some("a\u{fffd}[2Jb\u{fffd}"));
+        assert_eq!(text(&octets(&[b'x'; 9000])).map(|text| text.len()), Some(TEXT_OCTETS_MAX));
+        assert_eq!((text(&octets(b" ")), text(&Value::Integer(7)), text(&Value::Null)), (None, None, None));
+    }
+
+    #[test]
+    fn a_name_is_that_of_the_interface_and_a_description_that_of_the_operator() {
+        let of = |name: &str, alias: &str, descr: &str| {
+            let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            let interface =
+                Interface { name: text(name), alias: text(alias), descr: text(descr), ..Interface::default() };
+            (interface.name().map(str::to_owned), interface.description().map(str::to_owned))
+        };
+        let both = |name: &str, description: &str| (Some(name.to_owned()), Some(description.to_owned()));
+        assert_eq!(of("Gi0/1", "to Berlin", "GigabitEthernet0/1"), both("Gi0/1", "to Berlin"));
+        assert_eq!(of("Gi0/1", "", "GigabitEthernet0/1"), both("Gi0/1", "GigabitEthernet0/1"));
+        assert_eq!(of("lo", "", "lo"), (Some("lo".to_owned()), None));
+        assert_eq!(of("", "", "lo"), (Some("lo".to_owned()), None));
+        assert_eq!(of("", "", ""), (None, None));
+    }
+
+    /// By RFC 2863: `ifSpeed` is in bits a second up to 4,294,967,295, `ifHighSpeed` in millions of them.
+    #[test]
+    fn a_speed_is_as_exact_as_the_agent_knows_it() {
+        let of = |speed, high_speed| Interface { speed, high_speed, ..Interface::default() }.speed_bps();
+        assert_eq!(of(Some(64_000), Some(0)), Some(64_000));
+        assert_eq!(of(Some(1_544_000), Some(2)), Some(1_544_000));
+        assert_eq!(of(Some(u32::MAX.into()), Some(10_000)), Some(10_000_000_000));
+        assert_eq!(of(Some(1_410_065_408), Some(10_000)), Some(10_000_000_000), "it wrapped");
+        assert_eq!(of(None, Some(10)), Some(10_000_000));
+        assert_eq!((of(Some(0), Some(0)), of(None, None)), (None, None));
+    }
+
+    #[test]
+    fn a_status_is_that_of_sflow() {
+        let of = |admin, oper| Interface { admin, oper, ..Interface::default() }.status();
+        assert_eq!([of(Some(1), Some(1)), of(Some(1), Some(2)), of(Some(2), Some(2))], [Some(3), Some(1), Some(0)]);
+        assert_eq!(of(None, None), None);
+    }
+
+    #[test]
+    fn an_instance_is_one_index() {
+        let base = Oid::from_slice(&IF_X_ENTRY).child(1);
+        assert_eq!(index_of(&base, &base.child(7)), Some(7));
+        assert_eq!(index_of(&base, &base.child(INDEX_MAX)), Some(INDEX_MAX));
+        for wrong in [base.clone(), base.child(0), base.child(INDEX_MAX + 1), base.child(7).child(1)] {
+            assert_eq!(index_of(&base, &wrong), None, "{wrong}");
+        }
+        assert_eq!(uptime_ms(&Value::TimeTicks(123)), Some(1230));
+    }
+}

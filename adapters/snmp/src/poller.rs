@@ -1,0 +1,215 @@
+//! A task for each agent, which asks it at an interval.
+
+use std::mem::discriminant;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use async_snmp::{Client, DecodeConfig, Retry, UdpHandle, Version};
+use tokio::time::{MissedTickBehavior, interval_at, timeout};
+use weir_chain::{Counter, Counters};
+use weir_flow::SideTables;
+
+use crate::error::PollError;
+use crate::interfaces::{self, Polled};
+use crate::options::{PolledExporter, SnmpOptions};
+use crate::tables::RowMaker;
+
+/// Agents begin one after the other, so that they do not all answer at once.
+const BEGIN_APART: Duration = Duration::from_millis(20);
+/// An agent whose state changes all the time is not logged more often.
+const LOG_APART: Duration = Duration::from_secs(60);
+
+/// Counts of all agents of a component.
+#[derive(Debug)]
+pub(crate) struct PollCounters {
+    polls: Counter,
+    unanswered: Counter,
+    refused: Counter,
+    failed: Counter,
+    cut: Counter,
+    dropped: Counter,
+    columns_bad: Counter,
+    interfaces: Counter,
+    names: Counter,
+}
+
+impl PollCounters {
+    pub(crate) fn new(counters: &Counters) -> Self {
+        let counter = |name| counters.counter(name);
+        Self {
+            polls: counter("polls"),
+            unanswered: counter("polls_unanswered"),
+            refused: counter("polls_refused"),
+            failed: counter("polls_failed"),
+            cut: counter("polls_cut"),
+            dropped: counter("polls_dropped"),
+            columns_bad: counter("columns_bad"),
+            interfaces: counter("interfaces_read"),
+            names: counter("names_written"),
+        }
+    }
+}
+
+/// Asks an agent for ever, or until nobody takes what it says.
+pub(crate) async fn poll_for_ever(
+    number: usize,
+    polled: PolledExporter,
+    options: Arc<SnmpOptions>,
+    counters: Arc<PollCounters>,
+    found: SyncSender<SideTables>,
+) {
+    let mut poller = Poller::new(polled, options, counters);
+    let every = poller.options.interval.duration();
+    let begin = (BEGIN_APART * u32::try_from(number).unwrap_or(u32::MAX)).min(every);
+    let mut ticks = interval_at(tokio::time::Instant::now() + begin, every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(tables) = poller.poll().await else { continue };
+        match found.try_send(tables) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                poller.counters.dropped.add(1);
+                // what was lost is written again
+                poller.rows = RowMaker::new(&poller.polled);
+            }
+            Err(TrySendError::Disconnected(_)) => return,
+        }
+    }
+}
+
+struct Poller {
+    polled: PolledExporter,
+    options: Arc<SnmpOptions>,
+    counters: Arc<PollCounters>,
+    /// Kept from poll to poll; a poll that failed begins anew, with the secrets as they are then.
+    client: Option<Client<UdpHandle>>,
+    rows: RowMaker,
+    log: StateLog,
+}
+
+impl Poller {
+    fn new(polled: PolledExporter, options: Arc<SnmpOptions>, counters: Arc<PollCounters>) -> Self {
+        Self { rows: RowMaker::new(&polled), polled, options, counters, client: None, log: StateLog::default() }
+    }
+
+    /// The rows of a poll; `None` when it came to nothing, which is counted and logged.
+    async fn poll(&mut self) -> Option<SideTables> {
+        self.counters.polls.add(1);
+        // the next poll does not wait for this one
+        let read = timeout(self.options.interval.duration(), self.read()).await;
+        match read.unwrap_or(Err(PollError::TooSlow)) {
+            Ok(polled) => {
+                self.log.answered(&self.polled);
+                self.counters.cut.add(u64::from(polled.is_cut));
+                self.counters.columns_bad.add(polled.columns_bad);
+                self.counters.interfaces.add(polled.interfaces.len() as u64);
+                let (tables, names) = self.rows.rows(&polled, now_ms());
+                self.counters.names.add(names);
+                Some(tables)
+            }
+            Err(error) => {
+                self.client = None;
+                let counter = match &error {
+                    PollError::Unanswered | PollError::TooSlow => &self.counters.unanswered,
+                    PollError::Refused(_) | PollError::NotAuthentic => &self.counters.refused,
+                    _ => &self.counters.failed,
+                };
+                counter.add(1);
+                self.log.failed(&self.polled, error);
+                None
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<Polled, PollError> {
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => self.connect().await?,
+        };
+        let polled = interfaces::read(&client, self.options.interfaces_max, self.options.counters).await?;
+        self.client = Some(client);
+        Ok(polled)
+    }
+
+    async fn connect(&self) -> Result<Client<UdpHandle>, PollError> {
+        let retry = Retry::fixed(self.options.retries, Duration::ZERO);
+        let retry = retry.map_err(|error| PollError::Security(error.to_string()))?;
+        let client = Client::builder(self.polled.agent, self.options.security.auth()?);
+        let client = client.request_timeout(self.options.timeout.duration()).retry(retry).strict_source(true);
+        let mut decoding = DecodeConfig::DEFAULT;
+        // a text that says it is longer than what has it is none
+        decoding.clamp_bounded_strings = false;
+        let client = client.decode_config(decoding).connect().await?;
+        if client.version() == Version::V3 {
+            client.rediscover_engine().await?;
+            // who is there and gives no authentic answer is not silent
+            let first = interfaces::is_answering(&client).await;
+            first.map_err(|error| if error.is_silence() { PollError::NotAuthentic } else { error })?;
+        }
+        Ok(client)
+    }
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Logs when an agent fails in another way than before, or answers again, within a rate.
+#[derive(Debug, Default)]
+struct StateLog {
+    /// Why the last poll failed, as it was logged.
+    failure: Option<PollError>,
+    logged: Option<Instant>,
+}
+
+impl StateLog {
+    fn may_log(&mut self) -> bool {
+        let may = self.logged.is_none_or(|logged| logged.elapsed() >= LOG_APART);
+        if may {
+            self.logged = Some(Instant::now());
+        }
+        may
+    }
+
+    fn answered(&mut self, polled: &PolledExporter) {
+        if self.failure.is_some() && self.may_log() {
+            self.failure = None;
+            tracing::info!("the SNMP agent of {} at {} answers again", polled.exporter, polled.agent);
+        }
+    }
+
+    fn failed(&mut self, polled: &PolledExporter, error: PollError) {
+        let is_new = self.failure.as_ref().is_none_or(|before| discriminant(before) != discriminant(&error));
+        if is_new && self.may_log() {
+            tracing::warn!("no names of {} by SNMP from {}: {error}", polled.exporter, polled.agent);
+            self.failure = Some(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_chain::OptionText;
+
+    use super::*;
+
+    #[test]
+    fn what_stays_the_same_is_logged_once_and_what_changes_within_a_rate() {
+        let polled = PolledExporter::parse_text("192.0.2.1").expect("an exporter");
+        let mut log = StateLog::default();
+        log.failed(&polled, PollError::Unanswered);
+        let first = log.logged.expect("it was logged");
+        log.failed(&polled, PollError::Unanswered);
+        log.failed(&polled, PollError::Empty);
+        log.answered(&polled);
+        assert_eq!((log.logged, matches!(log.failure, Some(PollError::Unanswered))), (Some(first), true));
+        log.logged = first.checked_sub(LOG_APART);
+        log.failed(&polled, PollError::Unanswered);
+        assert_eq!(log.logged, first.checked_sub(LOG_APART), "it is the same as before");
+        log.answered(&polled);
+        assert!(log.logged >= Some(first) && log.failure.is_none());
+    }
+}
