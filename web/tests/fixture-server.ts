@@ -15,7 +15,7 @@ import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, interfacesAt, live
 export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml" };
-const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next", "nat", "out"];
+const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next", "nat", "out", "country"];
 
 const WINDOW = ["from", "until"];
 const WHICH = ["filter", ...WINDOW];
@@ -222,7 +222,7 @@ interface Wrong {
 function checkFilter(filter: string): Wrong | null {
   for (const match of filter.matchAll(/[a-z]+/gi)) {
     const before = filter[match.index - 1] ?? " ";
-    if (FILTER_WORDS.includes(match[0].toLowerCase()) || /[\w.:/]/.test(before) || /^[a-f]+$/.test(match[0]) || match[0] === "k") continue;
+    if (FILTER_WORDS.includes(match[0].toLowerCase()) || /[\w.:/]/.test(before) || /^[a-f]+$/.test(match[0]) || match[0] === "k" || /country $/.test(filter.slice(0, match.index))) continue;
     const from = Buffer.byteLength(filter.slice(0, match.index));
     return { message: `unknown word '${match[0]}'`, hint: match[0] === "prot" ? "did you mean 'port'?" : undefined, from, to: from + match[0].length };
   }
