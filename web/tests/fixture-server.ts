@@ -143,6 +143,10 @@ class FixtureServer {
         const values = (line.series[0]?.values ?? []).map((value) => (value === null ? null : (value * line.step_ms) / 8000));
         return { step_ms: line.step_ms, times: line.times, series: [{ name: parameters.get("metric") ?? "bytes", values }] };
       }
+      case "POST sql/check": {
+        const error = wrongStatement((JSON.parse(body) as { statement: string }).statement);
+        return error ? { ok: false, error } : { ok: true };
+      }
       case "POST watches/check": {
         const at = statementOf((JSON.parse(body) as { text: string }).text)?.indexOf("FORM") ?? -1;
         const detail = "expected an expression, found FORM";
@@ -184,8 +188,8 @@ class FixtureServer {
   }
 
   #sql(statement: string): unknown {
-    const at = statement.indexOf("FORM");
-    if (at >= 0) throw problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from: Buffer.byteLength(statement.slice(0, at)), to: Buffer.byteLength(statement.slice(0, at)) + 4 });
+    const wrong = wrongStatement(statement);
+    if (wrong) throw wrong;
     if (statement.includes("busy")) throw problem(503, "too many questions", "8 questions run already", "wait for one of them, or cancel it");
     return { ...this.#answers.group(new URLSearchParams({ by: "src_addr", limit: "20" })), totals: null, is_truncated: false };
   }
@@ -217,6 +221,12 @@ interface Wrong {
   hint?: string;
   from: number;
   to: number;
+}
+
+function wrongStatement(statement: string): ProblemBody | null {
+  const at = statement.indexOf("FORM");
+  const from = Buffer.byteLength(statement.slice(0, Math.max(at, 0)));
+  return at < 0 ? null : problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from, to: from + 4 });
 }
 
 function checkFilter(filter: string): Wrong | null {

@@ -271,6 +271,35 @@ test("a mistake in SQL is shown under the text", async ({ page, weir }) => {
   await expect(page).toHaveURL(/#\/sql\?q=SELECT\+src_addr,/);
 });
 
+test("a mistake in SQL is shown while it is typed, and nothing is run", async ({ page, weir }) => {
+  await weir.open("#/sql");
+  const statement = page.getByLabel("statement", { exact: true });
+  await statement.fill("SELECT src_addr\nFORM flows");
+  const said = page.locator(".said");
+  await expect(said).toBeVisible();
+  await expect(statement).toHaveAttribute("aria-invalid", "true");
+  await expect(page.getByRole("alert")).toHaveCount(0);
+  await expectAccessible(page);
+  if (!REAL) {
+    await expect(said.locator("mark")).toHaveText("FORM");
+    await expect(said).toContainText("line 2:");
+    await expect(said).toContainText("hint: did you mean 'FROM'?");
+    expect(weir.requests.filter((each) => each === "POST sql")).toEqual([]);
+  }
+  // Asked, it is said once.
+  await statement.press("Control+Enter");
+  await expect(page.getByRole("alert")).toBeVisible();
+  await expect(said).toHaveCount(0);
+  await expect(statement).toHaveValue("SELECT src_addr\nFORM flows");
+  await statement.fill("SELECT src_addr\nFROM flows");
+  await expect(statement).toHaveAttribute("aria-invalid", "false");
+  await statement.fill("SELECT colum FORM flows");
+  await expect(said).toBeVisible();
+  await page.reload();
+  await expect(statement).toHaveValue("SELECT colum FORM flows");
+  await expect(said).toBeVisible();
+});
+
 test("columns are completed in SQL", async ({ page, weir }) => {
   await weir.open("#/sql");
   const statement = page.getByLabel("statement", { exact: true });
