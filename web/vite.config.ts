@@ -1,5 +1,6 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
+import { world } from "./scripts/world.ts";
 
 const target = process.env.WEIR_SERVE_URL ?? "http://127.0.0.1:2080";
 // The server refuses changes that come from pages of another address.
@@ -9,7 +10,7 @@ const proxy = { "/api": { target, changeOrigin: true, headers: { origin: new URL
 // `data:`: the content security policy allows files of the own host only.
 export default defineConfig({
   base: "./",
-  plugins: [svelte()],
+  plugins: [svelte(), world()],
   build: {
     target: "es2022",
     manifest: true,

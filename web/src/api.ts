@@ -188,6 +188,12 @@ export interface FilterCheck {
   error?: FilterError | null;
 }
 
+/** What `/sql/check` answers. */
+export interface StatementCheck {
+  ok: boolean;
+  error?: ProblemBody | null;
+}
+
 export interface Completion {
   text: string;
   label: string;

@@ -4,6 +4,7 @@ import type { Estimate, SankeyAnswer, SketchAnswer, TableAnswer, TimelineAnswer 
 import { Asking } from "./asking.svelte.ts";
 import { ranked } from "./cells.ts";
 import { Problem, request, type RequestParameters } from "./client.ts";
+import { byCountry, columnsOf, endsOf, ROWS_MAX } from "./countries.ts";
 import { type Question, questionText } from "./question.ts";
 import { parseRange, previous, toParameter, utcText } from "./times.ts";
 import { toNumber } from "./units.ts";
@@ -17,7 +18,7 @@ const LINES = 10;
 const HEAT_ROWS = 40;
 
 export interface ExplorationParts {
-  /** Asks for the table next to a picture. */
+  /** Asks for the table next to a picture. A map is drawn from its table, and always has it. */
   hasTable: boolean;
   points: number;
 }
@@ -100,9 +101,14 @@ export class Exploration {
   }
 
   #askTable(q: Question, before: RequestParameters | null): void {
-    if (q.by.length === 0 || !(this.#parts.hasTable || q.view === "table")) return this.table.forget();
+    const isMap = q.view === "map";
+    if (!isMap && (q.by.length === 0 || !(this.#parts.hasTable || q.view === "table"))) return this.table.forget();
+    const ends = endsOf(q.by);
+    const by = isMap ? columnsOf(ends) : q.by;
     const group = (which: RequestParameters, limit: number, options: object) =>
-      request<TableAnswer>("group", { ...which, by: q.by.join(","), measure: q.measure, limit }, options).then((answer) => ranked(answer, q.by, q.measure));
+      request<TableAnswer>("group", { ...which, by: by.join(","), measure: q.measure, limit: isMap ? ROWS_MAX[ends] : limit }, options).then((answer) =>
+        isMap ? byCountry(answer, ends, q.measure) : ranked(answer, by, q.measure),
+      );
     void this.table.ask((options) => group(counted(q), q.top, options), "group");
     if (before) void this.tableBefore.ask((options) => group(before, Math.min(q.top * 10, 1000), options));
   }
@@ -112,7 +118,7 @@ export class Exploration {
       const question = { ...counted(q), by: q.by.join(","), measure: q.measure, limit: Math.max(q.top, 20) };
       if (q.by.length < 2) this.sankey.forget();
       else void this.sankey.ask((options) => request("sankey", question, options));
-    } else if (q.view !== "table") {
+    } else if (q.view !== "table" && q.view !== "map") {
       const question = { ...counted(q), by: q.by[0], top: Math.min(q.top, q.view === "heatmap" ? HEAT_ROWS : LINES), measure: q.measure, points: this.#parts.points };
       void this.timeline.ask((options) => request("timeline", question, options), q.by.length === 0 ? "timeline" : "");
       if (before) void this.timelineBefore.ask((options) => request("timeline", { ...before, measure: q.measure, points: this.#parts.points }, options));

@@ -23,6 +23,10 @@ const WORDS: Record<string, string> = {
   bytes: "bytes",
   packets: "packets",
   observation_domain: "observation domain id",
+  // Of either end: no column of flows, and a column of the map's table.
+  country: "country",
+  src_country: "src country",
+  dst_country: "dst country",
 };
 
 /** The words that read a column, the one that reads it alone first: `src mac` before `mac`, which reads others too. */

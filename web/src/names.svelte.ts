@@ -1,8 +1,9 @@
 // What values are called: labels and countries that the server knows of addresses, asked in one request for all that are shown;
-// names of interfaces, by the options of their exporters; and the usual names of ports, which need no server.
+// names of interfaces, by the options of their exporters; and the usual names of ports and countries, which need no server.
 import { SvelteMap } from "svelte/reactivity";
 import type { AddressName, Cell, Interface } from "./api.ts";
 import { Problem, request } from "./client.ts";
+import { countryName } from "./countries.ts";
 import { isAddress } from "./filterText.ts";
 import { server } from "./server.svelte.ts";
 import type { Surroundings } from "./things.ts";
@@ -42,6 +43,7 @@ class Names {
     if (value === null || value === undefined || value === "") return "";
     const text = String(value);
     if (/_port$/.test(column)) return PORTS[text] ?? "";
+    if (/(^|_)country$/.test(column)) return countryName(text);
     if (/^(in|out)_if$/.test(column)) return typeof row.exporter === "string" ? interfaceText(this.interface(row.exporter, text)) : "";
     return this.#address(text);
   }

@@ -46,7 +46,7 @@ describe("the text of a question", () => {
       "top=0: must be a number from 1 to 1000",
       "by: only the first 4 columns are used",
       "measure=octets: must be one of bytes, packets, flows",
-      "view=pie: must be one of stacked, lines, heatmap, sankey, table",
+      "view=pie: must be one of stacked, lines, heatmap, sankey, map, table",
       "previous=maybe: must be one of yes, no",
       "scaled=1: must be one of yes, no",
     ]);

@@ -2,7 +2,7 @@
 // What has its usual value is left out; what is not understood is reported, not guessed.
 import type { Measure } from "./api.ts";
 
-export type View = "stacked" | "lines" | "heatmap" | "sankey" | "table";
+export type View = "stacked" | "lines" | "heatmap" | "sankey" | "map" | "table";
 
 export interface Question {
   filter: string;
@@ -18,7 +18,7 @@ export interface Question {
   scaled: boolean;
 }
 
-export const VIEWS: View[] = ["stacked", "lines", "heatmap", "sankey", "table"];
+export const VIEWS: View[] = ["stacked", "lines", "heatmap", "sankey", "map", "table"];
 export const MEASURES: Measure[] = ["bytes", "packets", "flows"];
 export const TOP_MAX = 1000;
 export const DIMENSIONS_MAX = 4;

@@ -18,6 +18,8 @@ export const COLUMNS: Column[] = [
   { name: "out_if", label: "out if", type: "number", description: "SNMP index of the interface that the flow went out by.", filter_words: ["out if"] },
   { name: "src_as", label: "src as", type: "number", description: "Autonomous system number of the source.", filter_words: ["src as"] },
   { name: "dst_as", label: "dst as", type: "number", description: "Autonomous system number of the destination.", filter_words: ["dst as"] },
+  { name: "src_country", label: "src country", type: "text", description: "ISO code of the country of the source.", filter_words: ["country", "src country"] },
+  { name: "dst_country", label: "dst country", type: "text", description: "ISO code of the country of the destination.", filter_words: ["country", "dst country"] },
   { name: "next_hop", label: "next hop", type: "address", description: "Address of the next router.", filter_words: ["next ip"] },
   { name: "nat_src_addr", label: "nat src addr", type: "address", description: "Source address after translation.", filter_words: ["src nat ip"] },
   { name: "nat_src_port", label: "nat sport", type: "number", description: "Source port after translation.", filter_words: ["src nat port"] },
@@ -37,6 +39,10 @@ export function mix(seed: number): number {
 }
 
 const SERVERS = ["198.51.100.10", "198.51.100.25", "198.51.100.80", "203.0.113.5", "203.0.113.77", "2001:db8:0:5::443", "192.0.2.53"];
+/** Countries that were kept with the flows; Singapore is a point on the map, and no map has the European Union. */
+const COUNTRIES: Record<string, string> = {
+  "198.51.100.10": "DE", "198.51.100.25": "US", "198.51.100.80": "SG", "203.0.113.5": "US", "203.0.113.66": "NL", "203.0.113.77": "JP", "2001:db8:0:5::443": "EU",
+};
 const PORTS = [443, 443, 443, 80, 53, 22, 993, 8443, 3306];
 const HOUR_MS = 3_600_000;
 export const SCANNER = "203.0.113.66";
@@ -76,6 +82,8 @@ export function makeFlows(untilMs: number): Flow[] {
       out_if: 1 + Math.floor(pick(12) * 4),
       src_as: from.startsWith("192.0.2.") ? null : 64_496 + Math.floor(pick(4) * 6),
       dst_as: to.startsWith("192.0.2.") ? null : 64_496 + Math.floor(pick(4) * 6),
+      src_country: COUNTRIES[from] ?? null,
+      dst_country: COUNTRIES[to] ?? null,
       next_hop: null,
       nat_src_addr: isNat ? "203.0.113.200" : null,
       nat_src_port: isNat ? 2000 + (at % 500) : null,
@@ -149,6 +157,9 @@ function primitive(flow: Flow, term: string): boolean {
   if (name === "src as") return flow.src_as === Number(value);
   if (name === "dst as") return flow.dst_as === Number(value);
   if (name === "as") return flow.src_as === Number(value) || flow.dst_as === Number(value);
+  if (name === "src country") return flow.src_country === value;
+  if (name === "dst country") return flow.dst_country === value;
+  if (name === "country") return flow.src_country === value || flow.dst_country === value;
   if (name === "nat ip") return flow.nat_src_addr === value;
   if (name === "nat net") return value === "0.0.0.0/0" && flow.nat_src_addr !== null;
   if (name === "bytes >") return Number(flow.bytes) > Number(value.replace("k", "000"));

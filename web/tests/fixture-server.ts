@@ -15,7 +15,7 @@ import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, interfacesAt, live
 export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml" };
-const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next", "nat", "out"];
+const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next", "nat", "out", "country"];
 
 const WINDOW = ["from", "until"];
 const WHICH = ["filter", ...WINDOW];
@@ -143,6 +143,10 @@ class FixtureServer {
         const values = (line.series[0]?.values ?? []).map((value) => (value === null ? null : (value * line.step_ms) / 8000));
         return { step_ms: line.step_ms, times: line.times, series: [{ name: parameters.get("metric") ?? "bytes", values }] };
       }
+      case "POST sql/check": {
+        const error = wrongStatement((JSON.parse(body) as { statement: string }).statement);
+        return error ? { ok: false, error } : { ok: true };
+      }
       case "POST watches/check": {
         const at = statementOf((JSON.parse(body) as { text: string }).text)?.indexOf("FORM") ?? -1;
         const detail = "expected an expression, found FORM";
@@ -189,8 +193,8 @@ class FixtureServer {
   }
 
   #sql(statement: string): unknown {
-    const at = statement.indexOf("FORM");
-    if (at >= 0) throw problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from: Buffer.byteLength(statement.slice(0, at)), to: Buffer.byteLength(statement.slice(0, at)) + 4 });
+    const wrong = wrongStatement(statement);
+    if (wrong) throw wrong;
     if (statement.includes("busy")) throw problem(503, "too many questions", "8 questions run already", "wait for one of them, or cancel it");
     return { ...this.#answers.group(new URLSearchParams({ by: "src_addr", limit: "20" })), totals: null, is_truncated: false };
   }
@@ -224,10 +228,16 @@ interface Wrong {
   to: number;
 }
 
+function wrongStatement(statement: string): ProblemBody | null {
+  const at = statement.indexOf("FORM");
+  const from = Buffer.byteLength(statement.slice(0, Math.max(at, 0)));
+  return at < 0 ? null : problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from, to: from + 4 });
+}
+
 function checkFilter(filter: string): Wrong | null {
   for (const match of filter.matchAll(/[a-z]+/gi)) {
     const before = filter[match.index - 1] ?? " ";
-    if (FILTER_WORDS.includes(match[0].toLowerCase()) || /[\w.:/]/.test(before) || /^[a-f]+$/.test(match[0]) || match[0] === "k") continue;
+    if (FILTER_WORDS.includes(match[0].toLowerCase()) || /[\w.:/]/.test(before) || /^[a-f]+$/.test(match[0]) || match[0] === "k" || /country $/.test(filter.slice(0, match.index))) continue;
     const from = Buffer.byteLength(filter.slice(0, match.index));
     return { message: `unknown word '${match[0]}'`, hint: match[0] === "prot" ? "did you mean 'port'?" : undefined, from, to: from + match[0].length };
   }

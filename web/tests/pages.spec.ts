@@ -6,6 +6,8 @@ const PAGES: { hash: string; heading: string; shows: string }[] = [
   { hash: "#/explore?by=src_addr&previous=yes", heading: "Explore", shows: "section[aria-label=picture] canvas" },
   { hash: "#/explore?by=src_addr,dst_port,dst_addr&view=sankey", heading: "Explore", shows: "section[aria-label=picture] svg rect" },
   { hash: "#/explore?by=dst_port&view=heatmap", heading: "Explore", shows: "section[aria-label=picture] canvas" },
+  // A real process keeps no countries of generated flows, and says so.
+  { hash: "#/explore?by=src_country&view=map", heading: "Explore", shows: "section[aria-label=picture] svg path, section[aria-label=picture] .empty" },
   { hash: "#/flows", heading: "Flows", shows: "[role=table] .line" },
   { hash: "#/sql?q=SELECT+src_addr,+sum(bytes)+AS+bytes+FROM+flows+GROUP+BY+src_addr+ORDER+BY+bytes+DESC+LIMIT+5", heading: "SQL", shows: "section[aria-label=answer] tbody tr" },
   { hash: "#/exporters", heading: "Exporters", shows: "section[aria-label=exporters] tbody tr" },

@@ -1,5 +1,5 @@
 // Flows that the tests of tasks look for, as a file for `weir import`: an hour of quiet traffic, a link that is full at 14:00 UTC
-// of yesterday, a scan before it, and a capture of an exporter that loses.
+// of yesterday, a scan before it, flows of other countries at 11:00, and a capture of an exporter that loses.
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -11,6 +11,13 @@ export const ROUTER = "198.51.100.1";
 /** The interface that is full. */
 export const LINK = 7;
 export const SCANNED = 600;
+/** Addresses that crates/routes/golden/country.mmdb has in other countries, and one that it does not know. */
+export const ABROAD = { US: "8.8.8.8", GB: "81.2.69.160", DE: "81.3.0.0", none: "9.9.9.9" };
+
+/** 11:00 UTC of yesterday. */
+export function abroadMs(nowMs: number): number {
+  return incidentMs(nowMs) - 180 * MINUTE_MS;
+}
 
 /** 14:00 UTC of yesterday. */
 export function incidentMs(nowMs: number): number {
@@ -55,6 +62,11 @@ export function plantedFlows(nowMs: number): Planted[] {
     const start = at - 40 * MINUTE_MS + each * 50;
     flows.push({ start, end: start, src_addr: SCANNER, dst_addr: `192.0.2.${1 + (each % 250)}`, src_port: 55_555, dst_port: 1 + each, protocol: 6, tcp_flags: 2, packets: 1, bytes: 40, in_if: 1, out_if: 3, src_as: 64_499, dst_as: 64_496 });
   }
+  const abroad: [string, string, number][] = [[ABROAD.US, ABROAD.GB, 4_000_000], [ABROAD.US, ABROAD.US, 2_000_000], [ABROAD.GB, ABROAD.DE, 1_000_000], [ABROAD.none, ABROAD.DE, 500_000]];
+  abroad.forEach(([from, to, bytes], each) => {
+    const start = abroadMs(nowMs) + each * 1000;
+    flows.push({ start, end: start + 20_000, src_addr: from, dst_addr: to, src_port: 443, dst_port: 52_000 + each, protocol: 6, tcp_flags: 27, packets: bytes / 1000, bytes, in_if: 1, out_if: 3, src_as: 64_501, dst_as: 64_502 });
+  });
   return flows.sort((a, b) => a.end - b.end);
 }
 

@@ -271,6 +271,35 @@ test("a mistake in SQL is shown under the text", async ({ page, weir }) => {
   await expect(page).toHaveURL(/#\/sql\?q=SELECT\+src_addr,/);
 });
 
+test("a mistake in SQL is shown while it is typed, and nothing is run", async ({ page, weir }) => {
+  await weir.open("#/sql");
+  const statement = page.getByLabel("statement", { exact: true });
+  await statement.fill("SELECT src_addr\nFORM flows");
+  const said = page.locator(".said");
+  await expect(said).toBeVisible();
+  await expect(statement).toHaveAttribute("aria-invalid", "true");
+  await expect(page.getByRole("alert")).toHaveCount(0);
+  await expectAccessible(page);
+  if (!REAL) {
+    await expect(said.locator("mark")).toHaveText("FORM");
+    await expect(said).toContainText("line 2:");
+    await expect(said).toContainText("hint: did you mean 'FROM'?");
+    expect(weir.requests.filter((each) => each === "POST sql")).toEqual([]);
+  }
+  // Asked, it is said once.
+  await statement.press("Control+Enter");
+  await expect(page.getByRole("alert")).toBeVisible();
+  await expect(said).toHaveCount(0);
+  await expect(statement).toHaveValue("SELECT src_addr\nFORM flows");
+  await statement.fill("SELECT src_addr\nFROM flows");
+  await expect(statement).toHaveAttribute("aria-invalid", "false");
+  await statement.fill("SELECT colum FORM flows");
+  await expect(said).toBeVisible();
+  await page.reload();
+  await expect(statement).toHaveValue("SELECT colum FORM flows");
+  await expect(said).toBeVisible();
+});
+
 test("columns are completed in SQL", async ({ page, weir }) => {
   await weir.open("#/sql");
   const statement = page.getByLabel("statement", { exact: true });
@@ -384,6 +413,99 @@ test("dragging over the heatmap zooms", async ({ page, weir }) => {
   await page.mouse.move(box.x + box.width * 0.6, box.y + 10, { steps: 5 });
   await page.mouse.up();
   await expect(page).toHaveURL(/from=\d{4}-\d\d-\d\dT[\d:.]+Z&until=/);
+});
+
+test("countries are on a map, and asked for by keys and clicks", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "knows the flows");
+  await weir.open("#/explore");
+  await page.getByRole("button", { name: "Map", exact: true }).click();
+  await expect(page).toHaveURL(/#\/explore\?view=map$/);
+  const picture = page.locator("section[aria-label=picture]");
+  const map = picture.getByRole("group", { name: "map of bytes by country of the source" });
+  await expect(map.getByRole("button", { name: /^Germany, [\d.]+ [kMG]B, [\d.]+ %: Enter adds it to the filter/ })).toBeVisible();
+  await expect(picture.getByText(/^Without a country · [\d.]+ [kMG]B, [\d.]+ %/)).toBeVisible();
+  await expect(picture.getByText(/^Not on the map · European Union/)).toBeVisible();
+  await expect(picture.getByText("99.43 % complete")).toBeVisible();
+  // Singapore is too small for its shape.
+  await expect(map.getByRole("button", { name: /^Singapore/ }).locator("circle")).toBeVisible();
+  const rows = page.locator("section[aria-label=table] tbody tr");
+  await expect(rows.filter({ hasText: "DE Germany" })).toBeVisible();
+  // By keys: one stop of Tab, from the largest on, and around.
+  expect(await map.locator("[tabindex='0']").count()).toBe(1);
+  const buttons = map.getByRole("button");
+  await buttons.first().focus();
+  await page.keyboard.press("ArrowRight");
+  await expect(buttons.nth(1)).toBeFocused();
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("ArrowLeft");
+  await expect(buttons.last()).toBeFocused();
+  await page.keyboard.press("Home");
+  await expect(buttons.first()).toBeFocused();
+  const first = ((await buttons.first().getAttribute("aria-label")) ?? "").split(",")[0] ?? "";
+  await expect(picture.locator(".shown")).toContainText(first);
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Destination" }).click();
+  await expect(page).toHaveURL(/by=dst_country,src_addr&view=map/);
+  await picture.locator("[data-code=DE]").hover();
+  await expect(picture.locator(".shown")).toContainText(/^Germany · [\d.]+ [kMG]B, [\d.]+ %/);
+  await picture.locator("[data-code=DE]").click();
+  await expect(page).toHaveURL(/filter=dst\+country\+DE&/);
+  await expect(rows).toHaveCount(1);
+  await expect(rows.first()).toContainText("100 %");
+  await page.goBack();
+  await expect(rows.filter({ hasText: "Singapore" })).toBeVisible();
+  await picture.locator("[data-code=SG]").focus();
+  await page.keyboard.press("Shift+Enter");
+  await expect(page).toHaveURL(/filter=not\+dst\+country\+SG&/);
+  await expect(rows.filter({ hasText: "Singapore" })).toHaveCount(0);
+  // What is typed goes along.
+  await page.getByLabel("filter", { exact: true }).fill("proto tcp");
+  await page.getByRole("button", { name: "Either end" }).click();
+  await expect(page).toHaveURL(/filter=proto\+tcp&by=src_country,dst_country,src_addr&view=map/);
+  await expect(picture.getByText("A flow between two countries counts for both.")).toBeVisible();
+  await picture.getByRole("button", { name: /^Germany/ }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/filter=proto\+tcp\+and\+country\+DE&/);
+  // The other pictures are of the same question.
+  await page.getByRole("button", { name: "Table" }).click();
+  await expect(page.getByRole("columnheader", { name: "dst country" })).toBeVisible();
+});
+
+test("a finger sees a country before it asks for it", async ({ browser, weir }) => {
+  test.skip(REAL !== undefined, "knows the flows");
+  const context = await browser.newContext({ hasTouch: true, viewport: { width: 390, height: 844 } });
+  const page = await context.newPage();
+  await page.goto(`${weir.address}#/explore?view=map`);
+  const picture = page.locator("section[aria-label=picture]");
+  await picture.locator("[data-code=US]").tap();
+  await expect(picture.locator(".shown")).toContainText(/^United States · /);
+  await expect(page).toHaveURL(/explore\?view=map$/);
+  await expectAccessible(page);
+  await picture.getByRole("button", { name: "Without src country US" }).tap();
+  await expect(page).toHaveURL(/filter=not\+src\+country\+US&view=map/);
+  await context.close();
+});
+
+test("a map of flows without countries says how they get some", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "knows the flows");
+  await weir.open("#/explore?filter=src+net+192.0.2.0/24&view=map");
+  const picture = page.locator("section[aria-label=picture]");
+  await expect(picture.getByText("These flows have no countries")).toBeVisible();
+  await expect(picture.getByText("--geo-mmdb FILE")).toBeVisible();
+  await expect(picture.locator("svg[role=group]")).toHaveCount(0);
+  await expectAccessible(page);
+});
+
+test("shapes of countries are loaded for a map only", async ({ page, weir }) => {
+  const loaded: string[] = [];
+  page.on("response", (response) => loaded.push(response.url()));
+  await weir.open("#/explore");
+  await expect(page.locator("section[aria-label=picture] canvas")).toBeVisible();
+  expect(loaded.filter((each) => each.includes("WorldMap"))).toEqual([]);
+  if (REAL) return;
+  await page.getByRole("button", { name: "Map", exact: true }).click();
+  await expect(page.locator("section[aria-label=picture] svg[role=group]")).toBeVisible();
+  expect(loaded.filter((each) => /WorldMap-[\w-]+\.js$/.test(each))).toHaveLength(1);
 });
 
 test("a question is kept on a dashboard", async ({ page, weir }) => {

@@ -71,8 +71,11 @@ test("a watch is edited, checked, tested on the past, and saved", async ({ page,
   const text = await file.inputValue();
   await file.fill(text.replace("FROM", "FORM"));
   await expect(page.getByText("not saved", { exact: true })).toBeVisible();
+  await expect(page.locator(".said mark")).toHaveText("FORM");
+  await expectAccessible(page);
   await page.getByRole("button", { name: "Check" }).click();
   await expect(page.getByRole("alert").locator("mark")).toHaveText("FORM");
+  await expect(page.locator(".said")).toHaveCount(0);
   await file.fill(text.replace("100", "50"));
   await page.reload();
   await expect(file).toHaveValue(/fanout_min = 50/);

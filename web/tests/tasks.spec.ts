@@ -1,7 +1,7 @@
 // The tasks of an operator, against a real process, with numbers checked against `weir sql` on the same archive.
 import { execFileSync } from "node:child_process";
 import { expect, expectAccessible, type Page, REAL, test } from "./weir.ts";
-import { incidentMs, LINK, ROUTER, SCANNED, SCANNER, TALKER, VICTIM } from "./planted.ts";
+import { abroadMs, incidentMs, LINK, ROUTER, SCANNED, SCANNER, TALKER, VICTIM } from "./planted.ts";
 
 const PROGRAM = process.env.WEIR_PROGRAM;
 const ARCHIVE = process.env.WEIR_PLANTED;
@@ -185,4 +185,31 @@ test("a question is kept on a dashboard, which is a file", async ({ page, weir }
   page.on("dialog", (dialog) => void dialog.accept());
   await page.getByRole("button", { name: "Remove" }).click();
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Dashboards");
+});
+
+test("where traffic came from, on a map", async ({ page, weir }) => {
+  const at = abroadMs(Number(process.env.WEIR_PLANTED_AT ?? Date.now()));
+  const [from, until] = [at - 60_000, at + 60_000];
+  await weir.open(`#/explore?filter=router+ip+${ROUTER}&from=${text(from)}&until=${text(until)}&by=src_country&view=map`);
+  const picture = page.locator("section[aria-label=picture]");
+  await expect(picture.getByRole("button", { name: /^United States, 6\.00 MB, 80 %/ })).toBeVisible();
+  await expect(picture.getByText(/^Without a country · 500 kB, 6\.67 %/)).toBeVisible();
+  const rows = page.locator("section[aria-label=table] tbody tr");
+  const expected = sql(`SELECT src_country, sum(bytes) AS bytes FROM flows WHERE exporter = '${ROUTER}' AND ${active(from, until)} GROUP BY src_country ORDER BY bytes DESC`);
+  await expect(rows).toHaveCount(expected.length);
+  for (const [row, each] of expected.entries()) {
+    await expect(rows.nth(row)).toContainText(each.src_country || "–");
+    expect(await exactOf(rows.nth(row), "bytes")).toBe(Number(each.bytes));
+  }
+  await expectAccessible(page);
+  // Of either end, a flow within a country counts once.
+  await page.getByRole("button", { name: "Either end" }).click();
+  const germany = picture.getByRole("button", { name: /^Germany, 1\.50 MB, 20 %/ });
+  await expect(germany).toBeVisible();
+  await expect(picture.getByRole("button", { name: /^United States, 6\.00 MB, 80 %/ })).toBeVisible();
+  await germany.focus();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/\+and\+country\+DE&/);
+  const [both] = sql(`SELECT sum(bytes) AS bytes FROM flows WHERE exporter = '${ROUTER}' AND 'DE' IN (src_country, dst_country) AND ${active(from, until)}`);
+  expect(await exactOf(rows.filter({ hasText: "Germany" }), "bytes")).toBe(Number(both?.bytes));
 });

@@ -100,6 +100,7 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(sketch::sketch))
         .routes(routes!(sankey::sankey))
         .routes(routes!(sql::sql))
+        .routes(routes!(sql::check_statement))
         .routes(routes!(flows::estimate))
         .routes(routes!(catalogue::columns))
         .routes(routes!(catalogue::check_filter))

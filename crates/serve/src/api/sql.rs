@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_sql::Engine;
 
@@ -13,7 +14,7 @@ use super::extract::Body;
 use super::parameters::limit;
 use crate::access::Asker;
 use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
-use crate::body::{AnswerForm, CachedAnswer};
+use crate::body::{AnswerForm, CachedAnswer, json};
 use crate::completeness::CompletenessBody;
 use crate::problem::{Answered, Problem};
 use crate::service::{Question, Reads, Service};
@@ -56,6 +57,49 @@ pub(crate) async fn sql(
         answer
     };
     service.answer(&asker, form, text, Reads::Anything, work).await
+}
+
+/// A statement that is being written.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StatementBody {
+    /// The text so far.
+    statement: String,
+}
+
+/// Whether a text is a statement that can be answered.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StatementCheck {
+    /// Whether it is.
+    ok: bool,
+    /// What is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Problem>,
+}
+
+/// Checks a statement: it is planned, and reads nothing.
+#[utoipa::path(
+    post, path = "/sql/check", tag = "questions", request_body = StatementBody,
+    responses((status = 200, body = StatementCheck), (status = "default", body = Problem))
+)]
+pub(crate) async fn check_statement(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Body(body): Body<StatementBody>,
+) -> Answered<Response> {
+    asker.needs(Role::Analyst)?;
+    let work = move |question: &Question<'_>| {
+        let engine = question.service.archive.engine(question.snapshot, &question.turn.control, question.view)?;
+        let planned = engine.describe_on(&body.statement, &[], &question.turn.control);
+        engine.close(CLOSING_MAX);
+        let error = planned.err().map(|error| Problem::of_statement(&error, &body.statement));
+        // that there is no memory or no time, or that who asks has left, says nothing about the statement
+        match error {
+            Some(problem) if problem.status_code() != StatusCode::BAD_REQUEST => Err(problem),
+            error => Ok(StatementCheck { ok: error.is_none(), error }),
+        }
+    };
+    json(&service.ask(&asker, "sql check".to_owned(), Reads::NoFlows, work).await?)
 }
 
 fn answer(

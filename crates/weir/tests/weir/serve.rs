@@ -284,6 +284,14 @@ fn what_is_wrong_with_a_request_is_a_problem() {
     {
         assert_eq!(service.sql(statement).problem().0, 400, "{statement}");
     }
+    let check = |statement: &str| {
+        let body = json!({ "statement": statement }).to_string();
+        service.ask("POST", "/api/v1/sql/check", &["Content-Type: application/json"], &body).json()
+    };
+    assert_eq!(check("SELECT src_addr, sum(bytes) FROM flows GROUP BY src_addr"), json!({ "ok": true }));
+    let wrong = check("SELECT colum FROM flows");
+    assert_eq!((&wrong["ok"], &wrong["error"]["place"]), (&json!(false), &json!({ "from": 7, "to": 12 })));
+    assert_eq!(check("DROP TABLE flows")["ok"], json!(false));
     assert_eq!(service.ask("POST", "/api/v1/sql", &["Content-Type: text/plain"], "SELECT 1").problem().0, 400);
     assert_eq!(service.ask("DELETE", "/api/v1/flows", &[], "").problem().0, 405);
     assert_eq!(service.ask("GET", "/api/v1/flows", &["Host: evil.example"], "").problem().0, 403);

@@ -46,6 +46,7 @@ const FATES: &[(&str, &str, Fate)] = &[
     ("get", "/sankey", Fate::Narrowed),
     ("get", "/sketch", Fate::Narrowed),
     ("post", "/sql", Fate::Narrowed),
+    ("post", "/sql/check", Fate::Narrowed),
     ("get", "/estimate", Fate::Refused),
     ("get", "/columns", Fate::Free),
     ("get", "/filter/check", Fate::Free),
