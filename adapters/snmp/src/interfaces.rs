@@ -286,7 +286,7 @@ mod tests {
     /// By RFC 2863: `ifSpeed` is in bits a second up to 4,294,967,295, `ifHighSpeed` in millions of them.
     #[test]
     fn a_speed_is_as_exact_as_the_agent_knows_it() {
-        let of = |speed, high_speed| Interface { speed, high_speed, ..Interface::default() }.speed_bps();
+        let of = |speed, high_speed| Interface { high_speed, speed, ..Interface::default() }.speed_bps();
         assert_eq!(of(Some(64_000), Some(0)), Some(64_000));
         assert_eq!(of(Some(1_544_000), Some(2)), Some(1_544_000));
         assert_eq!(of(Some(u32::MAX.into()), Some(10_000)), Some(10_000_000_000));

@@ -18,7 +18,7 @@ use crate::tables::RowMaker;
 /// Agents begin one after the other, so that they do not all answer at once.
 const BEGIN_APART: Duration = Duration::from_millis(20);
 /// An agent whose state changes all the time is not logged more often.
-const LOG_APART: Duration = Duration::from_secs(60);
+const LOG_APART: Duration = Duration::from_mins(1);
 
 /// Counts of all agents of a component.
 #[derive(Debug)]

@@ -57,7 +57,7 @@ impl RowMaker {
         }
         let count = names.len() as u64;
         let others = names.take().into_iter().chain(self.counters(polled, received_ms)).collect();
-        (SideTables { books: None, others }, count)
+        (SideTables { others, ..SideTables::default() }, count)
     }
 
     fn name(&mut self, rows: &mut OptionsRows, index: u32, interface: &Interface, received_ms: i64) {

@@ -88,8 +88,8 @@ impl Described {
     }
 
     /// What the function is called with for its rows, where these are the arguments of what gives its state.
-    fn of_rows<'a>(&self, arguments: AccumulatorArgs<'a>) -> AccumulatorArgs<'a> {
-        AccumulatorArgs { return_field: Arc::clone(&self.return_field), is_distinct: self.is_distinct, ..arguments }
+    fn of_rows<'a>(&self, arguments: &AccumulatorArgs<'a>) -> AccumulatorArgs<'a> {
+        AccumulatorArgs { return_field: Arc::clone(&self.return_field), is_distinct: self.is_distinct, ..*arguments }
     }
 
     /// Calls `with` with the arguments of the function, of which a state has been made: it looks at their types and literals.
@@ -142,16 +142,16 @@ impl AggregateUDFImpl for StateOf {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let inner = self.of.function.accumulator(self.of.of_rows(arguments))?;
+        let inner = self.of.function.accumulator(self.of.of_rows(&arguments))?;
         Ok(Box::new(StateAccumulator { inner, fields: self.of.fields_of_state() }))
     }
 
     fn groups_accumulator_supported(&self, arguments: AccumulatorArgs) -> bool {
-        self.of.is_by_groups(self.of.of_rows(arguments))
+        self.of.is_by_groups(self.of.of_rows(&arguments))
     }
 
     fn create_groups_accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let inner = self.of.function.create_groups_accumulator(self.of.of_rows(arguments))?;
+        let inner = self.of.function.create_groups_accumulator(self.of.of_rows(&arguments))?;
         Ok(Box::new(StateOfGroups { inner, fields: self.of.fields_of_state() }))
     }
 
