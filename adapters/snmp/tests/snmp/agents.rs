@@ -26,8 +26,8 @@ impl Agent {
         let folder = tempfile::tempdir().expect("a folder");
         let mut text = format!("rocommunity {COMMUNITY} 127.0.0.1\n");
         for (name, authentication, privacy) in USERS {
-            text += &format!("createUser {name} {authentication} \"{AUTHENTICATION}\" {privacy} \"{PRIVACY}\"\n");
-            text += &format!("rouser {name} auth\n");
+            let secrets = format!("{authentication} \"{AUTHENTICATION}\" {privacy} \"{PRIVACY}\"");
+            text += &["createUser ", name, " ", &secrets, "\nrouser ", name, " auth\n"].concat();
         }
         let secrets =
             [("community", COMMUNITY), ("auth", AUTHENTICATION), ("priv", PRIVACY), ("wrong", "some-other-secret")];

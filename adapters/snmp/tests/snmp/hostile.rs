@@ -27,12 +27,15 @@ fn ber(tag: u8, content: &[u8]) -> Vec<u8> {
 /// Takes a value in BER apart: tag, content, what follows.
 fn taken(octets: &[u8]) -> (u8, &[u8], &[u8]) {
     let (tag, first) = (octets[0], usize::from(octets[1]));
-    let count = if first < 128 { 0 } else { first - 128 };
+    let count = first.saturating_sub(128);
     let length = octets[2..2 + count].iter().fold(0, |length, octet| length << 8 | usize::from(*octet));
     let length = if count == 0 { first } else { length };
     let (content, rest) = octets[2 + count..].split_at(length);
     (tag, content, rest)
 }
+
+/// What an agent answers to a request, in datagrams.
+type Answers = fn(&Request) -> Vec<Vec<u8>>;
 
 /// A request of SNMP v2c as the agents here see it.
 struct Request {
@@ -108,7 +111,7 @@ impl Agent {
         let (address, is_ending) = (socket.local_addr().expect("an address"), Arc::new(AtomicBool::new(false)));
         let ending = Arc::clone(&is_ending);
         let thread = std::thread::spawn(move || {
-            let mut datagram = [0; 65_536];
+            let mut datagram = vec![0; 65_536];
             while !ending.load(Ordering::Relaxed) {
                 let Ok((length, from)) = socket.recv_from(&mut datagram) else { continue };
                 for answer in answers(&Request::of(&datagram[..length])) {
@@ -167,7 +170,7 @@ fn an_agent_of_two_interfaces_is_understood() {
 
 #[test]
 fn garbage_and_lying_lengths_are_no_answer() {
-    let cases: [fn(&Request) -> Vec<Vec<u8>>; 5] = [
+    let cases: [Answers; 5] = [
         |_| vec![vec![], vec![0xff; 1500], b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![SEQUENCE], vec![SEQUENCE, 0x80]],
         // the length of the message, and with it all others, is larger than the datagram
         |request| {

@@ -9,7 +9,10 @@ use weir_chain::{Built, ComponentContext, Outlet, Pulled, Source, compliance};
 use weir_flow::Table;
 
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What an interface is called.
+type NameAndDescription = (Option<String>, Option<String>);
 
 /// A source, and what it has handed on.
 pub(crate) struct Polling {
@@ -18,7 +21,7 @@ pub(crate) struct Polling {
     /// Files that it reads.
     pub(crate) folder: Option<tempfile::TempDir>,
     /// Names and descriptions by exporter and index, the newest.
-    pub(crate) names: BTreeMap<(Vec<u8>, u64), (Option<String>, Option<String>)>,
+    pub(crate) names: BTreeMap<(Vec<u8>, u64), NameAndDescription>,
     /// Rows of `interface_counters`, batch by batch.
     pub(crate) counters: Vec<RecordBatch>,
 }

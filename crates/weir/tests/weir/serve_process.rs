@@ -98,7 +98,7 @@ fn is_trusted(address: SocketAddr, authority: &Path, is_postgres: bool) -> bool 
     TlsClient::new(&options).expect("a client").connect("flows.example", stream).is_ok()
 }
 
-/// The message SSLRequest of Postgres, and the answer that TLS is spoken.
+/// The message `SSLRequest` of Postgres, and the answer that TLS is spoken.
 fn ask_for_tls(stream: &mut TcpStream) {
     stream.write_all(&[0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]).expect("sent");
     let mut answer = [0];

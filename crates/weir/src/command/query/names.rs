@@ -59,7 +59,9 @@ impl NameArgs {
             PrintError::Write(error) => EngineError::Write(error),
         })?;
         // with --quiet too: the names are not those of the whole time
-        notes.iter().for_each(|note| eprintln!("{note}"));
+        for note in &notes {
+            eprintln!("{note}");
+        }
         Ok(Written { rows, unlisted_max })
     }
 }
