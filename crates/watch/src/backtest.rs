@@ -87,7 +87,8 @@ impl Backtest {
     pub fn new(file: WatchFile, options: &RunnerOptions) -> Result<Self, WatchError> {
         let engine = StandingEngine::new(&options.standing)
             .map_err(|source| WatchError::Statement { name: file.name.clone(), source: Box::new(source) })?;
-        let watch = Watch::prepare(file, &engine, &options.archive.display().to_string())?;
+        let mut watch = Watch::prepare(file, &engine, &options.archive.display().to_string())?;
+        watch.past_must_be_there();
         let handle = ArchiveHandle::open(&options.archive, &HandleOptions::default())?;
         let snapshot = Arc::new(handle.snapshot()?);
         let flows = Arc::new(Flows::at(&snapshot)?);

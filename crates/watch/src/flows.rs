@@ -172,8 +172,19 @@ fn reading(source: EngineError) -> WatchError {
 impl Flows {
     /// The first and the last time of flows.
     pub(crate) fn extent(&self, time: Column) -> Result<Option<(i64, i64)>, WatchError> {
+        self.extent_of(time, "")
+    }
+
+    /// The first time from one time up to and without another one; `None` when no flow is there.
+    pub(crate) fn first(&self, time: Column, (from_ms, to_ms): (i64, i64)) -> Result<Option<i64>, WatchError> {
+        let name = time.name();
+        let within = format!(" WHERE \"{name}\" >= {} AND \"{name}\" < {}", timestamp(from_ms), timestamp(to_ms));
+        Ok(self.extent_of(time, &within)?.map(|(first_ms, _)| first_ms))
+    }
+
+    fn extent_of(&self, time: Column, within: &str) -> Result<Option<(i64, i64)>, WatchError> {
         let time = time.name();
-        let text = format!("SELECT min(\"{time}\") AS first, max(\"{time}\") AS last FROM flows");
+        let text = format!("SELECT min(\"{time}\") AS first, max(\"{time}\") AS last FROM flows{within}");
         let mut extent = None;
         for batch in self.engine.sql(&text).map_err(reading)? {
             let batch = batch.map_err(reading)?;

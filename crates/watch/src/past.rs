@@ -1,7 +1,9 @@
 //! Whether an archive has enough of the past for a watch that compares with it.
 //!
-//! The measure is the time from the first flow of the archive to the window. What speaks against it is that it takes an archive
-//! with gaps for one without; the books say what is missing. An archive that has removed flows because of their age had them.
+//! The measure is the time from the first flow to the window; what is more than twice as old as it must be does not count, since
+//! a capture of last year that somebody imports is no past of this network. What speaks against it is that it takes an archive
+//! with gaps for one without; the books say what is missing. An archive that has removed flows because of their age had them,
+//! which tells nothing to a backtest: that compares with what is there now.
 
 use std::sync::Arc;
 
@@ -23,6 +25,8 @@ pub(crate) struct NeededPast {
     time: Column,
     /// Whether a window had enough: later ones have, too.
     is_enough: bool,
+    /// Whether flows that are gone count.
+    counts_expired: bool,
     /// The first time of flows, and the begin of the window for which it was looked up.
     first: Option<(i64, i64)>,
 }
@@ -31,7 +35,12 @@ impl NeededPast {
     pub(crate) fn of(file: &WatchFile) -> Self {
         let needed_ms = file.options.reports.history_min.millis();
         let time = file.options.windows.time.column();
-        Self { needed_ms, time, is_enough: needed_ms <= 0, first: None }
+        Self { needed_ms, time, is_enough: needed_ms <= 0, counts_expired: true, first: None }
+    }
+
+    /// Counts only the flows that are in the archive.
+    pub(crate) fn must_be_there(&mut self) {
+        self.counts_expired = false;
     }
 
     /// The time that the archive has before a window that begins then, in milliseconds; `None` when it is enough.
@@ -42,14 +51,14 @@ impl NeededPast {
         let first_ms = match self.first {
             Some((first_ms, looked_ms)) if window_start_ms.saturating_sub(looked_ms) < LOOK_EVERY_MS => first_ms,
             _ => {
-                let extent = Flows::at(archive)?.extent(self.time)?;
-                let first_ms = extent.map_or(window_start_ms, |(first_ms, _)| first_ms);
+                let from_ms = window_start_ms.saturating_sub(self.needed_ms.saturating_mul(2));
+                let first_ms = Flows::at(archive)?.first(self.time, (from_ms, window_start_ms))?.unwrap_or(window_start_ms);
                 self.first = Some((first_ms, window_start_ms));
                 first_ms
             }
         };
         let past_ms = window_start_ms.saturating_sub(first_ms).max(0);
-        self.is_enough = past_ms >= self.needed_ms || archive.rows_expired() > 0;
+        self.is_enough = past_ms >= self.needed_ms || (self.counts_expired && archive.rows_expired() > 0);
         Ok((!self.is_enough).then_some(past_ms))
     }
 

@@ -155,6 +155,11 @@ impl Watch {
         self.maker.withdrawn(window, key)
     }
 
+    /// Compares with what the archive has now, and not with what it had.
+    pub(crate) fn past_must_be_there(&mut self) {
+        self.past.must_be_there();
+    }
+
     /// Why a window is not asked, when the archive has too little of the past for it.
     pub(crate) fn lacks_past(
         &mut self,

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch};
+
+/// Octets of an aggregated row that counts as one.
+const AGGREGATED_ROW_OCTETS: usize = 64;
 
 /// The rows of a pane: those that came, and what was aggregated of them. The thread that follows the stream adds rows; the
 /// statement aggregates them when the first window closes that the pane is of, and drops them when nothing else
@@ -34,6 +37,16 @@ pub(crate) struct AggregatedRows {
 
 fn count(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|batch| batch.num_rows() as u64).sum()
+}
+
+/// Rows that what was aggregated counts as: a sketch of many values takes the memory of many rows.
+fn count_aggregated(batches: &[RecordBatch]) -> u64 {
+    let rows = |batch: &RecordBatch| {
+        let octets = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_default();
+        let octets: usize = batch.columns().iter().map(octets).sum();
+        batch.num_rows().max(octets / AGGREGATED_ROW_OCTETS) as u64
+    };
+    batches.iter().map(rows).sum()
 }
 
 impl PaneRows {
@@ -83,7 +96,7 @@ impl PaneRows {
     /// Keeps what an aggregate made of the batches that it lacked.
     pub(crate) fn keep_aggregated(&self, aggregate: usize, batches: usize, rows: Vec<RecordBatch>) {
         let mut content = self.content();
-        content.count(count(&rows), 0);
+        content.count(count_aggregated(&rows), 0);
         if content.aggregated.len() <= aggregate {
             content.aggregated.resize_with(aggregate + 1, Vec::new);
         }
@@ -116,7 +129,7 @@ impl PaneRows {
     /// No window will be open any more that it is of: its rows are those of windows that wait for their answers.
     pub fn close(&self) {
         let mut content = self.content();
-        let aggregated = content.aggregated.iter().flatten().map(|part| count(&part.rows)).sum::<u64>();
+        let aggregated = content.aggregated.iter().flatten().map(|part| count_aggregated(&part.rows)).sum::<u64>();
         let rows = count(&content.batches) + aggregated;
         content.count(0, rows);
         content.counted = None;
