@@ -3,8 +3,8 @@
 //! A sum of sums is a sum, but a count of distinct values is not one of counts. What the engine hands from one thread that
 //! aggregates to the next does combine: the distinct values, or the registers of a sketch. Here a pane gives that state
 //! as a structure ([`StateOf`]), and a window merges the structures of its panes ([`MergeOf`]), both by the engine's own
-//! code. What speaks against it is the size of a state: that of distinct values is not larger than the rows, and so is that of
-//! `approx_distinct` by group, which is the hashes of up to 256 values and only then the 16 KiB of a sketch. That is the state
+//! code. What speaks against it is the size of a state: that of distinct values is not larger than the rows; that of
+//! `approx_distinct` by group is the hashes of up to 256 values and then the 16 KiB of a sketch, so it counts by its memory. That is the state
 //! of accumulators for all groups ([`GroupsAccumulator`]), which this hands on where a function has them. Sketches of
 //! percentiles have none and some kilobytes for each group: those by group are not for this.
 
