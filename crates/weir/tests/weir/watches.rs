@@ -248,6 +248,14 @@ fn watches_are_listed_paused_and_resumed() {
     printed(&archive, &["resume", "count"]);
     assert_eq!(service.get("/watches/count")["paused"], false);
     service.wait_for("/watches/count", |watch| watch["counts"]["windows_answered"].as_u64() > Some(0));
+    // what was begun is paused and goes on also when its file is wrong by now
+    std::fs::write(&file, "query = ''\nlatenes = '1s'").expect("a file");
+    printed(&archive, &["pause", "count"]);
+    service.wait_for("/watches/count", |watch| watch["counts"]["windows_skipped"].as_u64() > Some(0));
+    printed(&archive, &["resume", "count"]);
+    service.wait_for("/watches/count", |watch| watch["counts"]["windows_answered"].as_u64() > Some(0));
+    assert_eq!(state(), "error");
+    std::fs::write(&file, WATCH).expect("a file");
     printed(&archive, &["pause", "count"]);
     assert_eq!(service.get("/watches/count")["paused"], true);
     assert_eq!(service.ask("POST", "/api/v1/watches/idle/pause", &[], "").status, 404);

@@ -24,6 +24,8 @@ pub(super) struct LoadedFiles {
     seen: BTreeMap<PathBuf, SeenFile>,
     /// What the journal says of each file.
     listed: BTreeMap<PathBuf, ListedWatch>,
+    /// The watches that are in the runner: what runs when its file is wrong by now.
+    begun: BTreeMap<PathBuf, WatchFile>,
     is_first: bool,
     /// Whether this process has written its list: there may be one of an earlier process.
     is_listed: bool,
@@ -32,7 +34,8 @@ pub(super) struct LoadedFiles {
 impl LoadedFiles {
     /// None yet. If `fails_at_first`, a file that is wrong at first is an error.
     pub(super) fn new(journal: PathBuf, fails_at_first: bool) -> Self {
-        Self { journal, seen: BTreeMap::new(), listed: BTreeMap::new(), is_first: fails_at_first, is_listed: false }
+        let (seen, listed, begun) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { journal, seen, listed, begun, is_first: fails_at_first, is_listed: false }
     }
 
     /// Makes the runner run what the files say. At first a file that is wrong is an error; later it is reported, and what ran
@@ -49,6 +52,7 @@ impl LoadedFiles {
         for path in gone {
             self.seen.remove(&path);
             self.listed.remove(&path);
+            self.begun.remove(&path);
             is_changed = true;
             if runner.remove(&name_of(&path)) {
                 eprintln!("watch '{}' is removed", name_of(&path));
@@ -65,6 +69,9 @@ impl LoadedFiles {
                 Err(error) => {
                     let text = with_path(&path, error);
                     eprintln!("error: {text}");
+                    if self.seen.get(&path).is_some_and(|before| before.is_paused != now.is_paused) {
+                        self.pause_begun(runner, &path, now.is_paused);
+                    }
                     self.wrong(&path, text)
                 }
                 Ok(listed) => listed,
@@ -102,7 +109,19 @@ impl LoadedFiles {
         ListedWatch { error: Some(error), ..before }
     }
 
-    fn begin(&self, runner: &mut Runner, path: &Path, now: SeenFile) -> Result<ListedWatch, WatchError> {
+    /// Pauses or resumes a watch whose file is wrong by now, as it was begun.
+    fn pause_begun(&self, runner: &mut Runner, path: &Path, is_paused: bool) {
+        let Some(file) = self.begun.get(path) else { return };
+        let is_paused = file.options.paused || is_paused;
+        runner.remove(&file.name);
+        let put = if is_paused { runner.pause(file.clone()) } else { runner.add(file.clone()) };
+        match put {
+            Ok(()) => eprintln!("watch '{}' {}, as it was", file.name, if is_paused { "is paused" } else { "goes on" }),
+            Err(error) => eprintln!("error: {}", with_path(path, error)),
+        }
+    }
+
+    fn begin(&mut self, runner: &mut Runner, path: &Path, now: SeenFile) -> Result<ListedWatch, WatchError> {
         let file = WatchFile::read(path)?;
         if self.seen.keys().any(|other| other != path && name_of(other) == file.name) {
             return Err(WatchError::TwoOfName { name: file.name });
@@ -119,6 +138,7 @@ impl LoadedFiles {
             error: None,
         };
         let was_there = runner.remove(&file.name);
+        self.begun.insert(path.to_owned(), file.clone());
         if is_paused {
             runner.pause(file)?;
         } else {
