@@ -14,7 +14,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write as _};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::{Action, ArchiveError, disk, folder};
 
@@ -28,6 +31,8 @@ const FIRST_LINE: &str = "weir source files, version 1";
 const BEGUN_FIRST_LINE: &str = "weir source files begun, version 1";
 /// Comes before the octets of a file that could not be read to its end.
 const DAMAGED: &str = "damaged:";
+/// From one sync of the list of begun files to the next, at least: many small files are not to wait for the disk each.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Octets read at a time.
 const READ_OCTETS: usize = 256 << 10;
 
@@ -81,29 +86,53 @@ pub struct SourceFiles {
     begun: HashMap<SourceFile, KnownFile>,
 }
 
-/// Takes down files whose first flows are about to come to an archive.
+/// Takes down files whose first flows are about to come to an archive. Clones share when they synced last.
 #[derive(Debug, Clone)]
 pub struct BegunFiles {
     folder: PathBuf,
+    synced: Arc<Mutex<Option<Instant>>>,
 }
 
 impl BegunFiles {
-    /// Adds a file with the name under which it is read. Nothing is synced, as a power failure may take the flows as well.
+    /// Adds a file with the name under which it is read. The list is synced when it was not within the last second: after
+    /// a power failure, files that were begun within a second of the one before may not be recognized, though flows of them
+    /// are in the archive.
     pub fn add(&self, file: SourceFile, path: &Path) -> Result<(), ArchiveError> {
         if !self.folder.is_dir() {
             folder::create(&self.folder)?;
         }
         let place = self.folder.join(BEGUN);
         let failed = Action::AccessSourceFiles.failed(&place);
-        let mut options = OpenOptions::new();
-        let written = disk::open_or_create(options.append(true).create(true), &place).and_then(|mut list| {
-            let first = if list.metadata()?.len() == 0 { format!("{BEGUN_FIRST_LINE}\n") } else { String::new() };
-            list.write_all(format!("{first}{:08x} {} {}\n", file.crc, file.octets, name(path)).as_bytes())
-        });
-        written.map_err(failed)?;
-        disk::written(&place);
+        let line = format!("{:08x} {} {}\n", file.crc, file.octets, name(path));
+        let list = append(&place, &line).map_err(failed)?;
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if synced.is_some_and(|synced| synced.elapsed() < SYNC_EVERY) {
+            return Ok(());
+        }
+        disk::sync_data(&list, &place).map_err(failed)?;
+        // the list may have been made just now
+        folder::sync(&self.folder)?;
+        *synced = Some(Instant::now());
         Ok(())
     }
+}
+
+/// Appends a line to the list of begun files.
+fn append(place: &Path, line: &str) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let mut list = disk::open_or_create(options.read(true).append(true).create(true), place)?;
+    let lead = match list.metadata()?.len() {
+        0 => format!("{BEGUN_FIRST_LINE}\n"),
+        octets => {
+            let mut last = [0];
+            list.read_exact_at(&mut last, octets - 1)?;
+            // the line before may have been cut short by a full disk
+            if last == *b"\n" { String::new() } else { "\n".to_owned() }
+        }
+    };
+    list.write_all(format!("{lead}{line}").as_bytes())?;
+    disk::written(place);
+    Ok(list)
 }
 
 #[derive(Debug)]
@@ -122,7 +151,7 @@ impl SourceFiles {
 
     /// Takes down files before their flows come.
     pub fn begun_files(&self) -> BegunFiles {
-        BegunFiles { folder: self.folder.clone() }
+        BegunFiles { folder: self.folder.clone(), synced: Arc::default() }
     }
 
     /// The name under which a file of the same content was begun, and not read to its end.
@@ -254,6 +283,25 @@ mod tests {
         known.add([ReadFile { file: other, path, is_damaged: true }]).expect("noted");
         assert!(!dir.path().join(FOLDER).join(BEGUN).exists());
         assert_eq!(known.begun_as(&other), None);
+    }
+
+    #[test]
+    fn a_line_that_is_cut_takes_no_other_with_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let begun = SourceFiles::of(dir.path()).expect("nothing yet").begun_files();
+        let [one, two, three] = [10, 11, 12].map(|crc| SourceFile { crc, octets: 7 });
+        let list = dir.path().join(FOLDER).join(BEGUN);
+        begun.add(one, Path::new("one.pcap")).expect("written");
+        let octets = fs::read(&list).expect("readable");
+        fs::write(&list, &octets[..octets.len() - "one.pcap\n".len()]).expect("written");
+        begun.add(two, Path::new("two.pcap")).expect("written");
+        let known = SourceFiles::of(dir.path()).expect("readable");
+        assert_eq!(known.begun_as(&two), Some("two.pcap"));
+        // of the first line, too
+        fs::write(&list, &BEGUN_FIRST_LINE[..9]).expect("written");
+        begun.add(three, Path::new("three.pcap")).expect("written");
+        let known = SourceFiles::of(dir.path()).expect("readable");
+        assert_eq!(known.begun_as(&three), Some("three.pcap"));
     }
 
     #[test]

@@ -130,6 +130,8 @@ struct Reading {
     files: u16,
     /// Whether the file that is read could be opened, and is of a known kind.
     is_begun: bool,
+    /// The file that is read, until the decoder gets something of it.
+    untouched: Option<PathBuf>,
     /// Files of which nothing was handed on; the decoder may have flows of them.
     not_handed_on: Vec<PathBuf>,
 }
@@ -176,6 +178,7 @@ impl Reading {
             reception: Reception::new(context),
             files: 0,
             is_begun: false,
+            untouched: None,
             not_handed_on: Vec::new(),
             books: BooksCounters::new(context),
         }
@@ -187,7 +190,7 @@ impl Reading {
                 break;
             }
             self.is_begun = false;
-            self.not_handed_on.push(path.clone());
+            self.untouched = Some(path.clone());
             let (end, is_refused) = match self.file(path) {
                 Ok(()) => (FileEnd::Whole, false),
                 Err(error) => {
@@ -196,9 +199,6 @@ impl Reading {
                     (FileEnd::Damaged, is_of_the_system(&error))
                 }
             };
-            if !self.is_begun {
-                self.not_handed_on.retain(|waiting| waiting != path);
-            }
             if self.is_begun && !is_refused && !self.stop.load(Ordering::Acquire) {
                 self.notices.file_ended(path, end);
             }
@@ -259,6 +259,7 @@ impl Reading {
             }
             match messages.next_message() {
                 Ok(Some(message)) => {
+                    self.not_handed_on.extend(self.untouched.take());
                     last_ms = self.reception.judged(export_ms(message));
                     self.decoder.message(session, last_ms, message);
                 }
@@ -290,6 +291,7 @@ impl Reading {
             self.counters.skipped.add(1);
             return;
         }
+        self.not_handed_on.extend(self.untouched.take());
         let received_ms = self.reception.judged(datagram.captured_ms);
         self.decoder.datagram(datagram.source, received_ms, datagram.payload);
         if self.decoder.is_full() {
@@ -324,7 +326,10 @@ fn unreadable(path: &Path, error: impl Error + Send + Sync + 'static) -> Compone
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::io::Write as _;
     use std::net::SocketAddr;
+    use std::process::Command;
+    use std::sync::Mutex;
 
     use weir_chain::{AnyKind, compliance};
     use weir_export::{ExporterConfig, Version};
@@ -380,5 +385,35 @@ mod tests {
         let counted = ["messages", "messages_damaged", "octets_skipped", "files_failed", "records_lost"];
         assert_eq!(counted.map(|name| outcome.counter(name)), [2 * captured.datagrams, 0, 66, 0, 0]);
         assert_eq!(outcome.counter("stream_messages"), 2 * captured.datagrams);
+    }
+
+    /// The second file is a pipe: it is open, and nothing of it was read, when reading is stopped.
+    #[test]
+    fn a_file_of_which_nothing_was_read_before_a_stop_is_not_begun() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 1, 100);
+        capture(&path("two.pcap"), 2, 100);
+        assert!(Command::new("mkfifo").arg(path("pipe")).status().expect("mkfifo runs").success());
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        let taken = Arc::clone(&begun);
+        let taker = move |path: &Path| taken.lock().expect("no panic").push(path.to_owned());
+        let context = ComponentContext { notices: Notices::default().with_begun(taker), ..ComponentContext::default() };
+        let (sender, deliveries) = bounded(AHEAD);
+        let stop = Arc::new(AtomicBool::new(false));
+        let decoder = Decoder::new(Limits::default());
+        let reading = Reading::new(decoder, None, sender, Arc::clone(&stop), &context);
+        let files = ["one.pcap", "pipe"].map(path);
+        let thread = thread::spawn(move || reading.run(&files));
+        let octets = std::fs::read(path("two.pcap")).expect("a capture");
+        // that waits until it is opened for reading
+        let mut pipe = File::options().write(true).open(path("pipe")).expect("it is opened");
+        stop.store(true, Ordering::Release);
+        // it may be closed before all of it is read
+        let _ = pipe.write_all(&octets);
+        drop(pipe);
+        let rows: usize = deliveries.iter().map(|delivery| delivery.flows.map_or(0, |flows| flows.rows())).sum();
+        thread.join().expect("no panic");
+        assert_eq!((rows, begun.lock().expect("no panic").as_slice()), (100, &[path("one.pcap")][..]));
     }
 }

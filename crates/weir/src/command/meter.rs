@@ -24,7 +24,7 @@ use weir_export::Refusal;
 use weir_flow::Column;
 
 use super::read_before::ReadBefore;
-use super::{StatisticsArgs, enriched, print_archived, print_counted, show_or_build, was_stopped_short};
+use super::{StatisticsArgs, enriched, has_all_of, print_archived, print_counted, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -236,16 +236,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     print_packets(&progress, begun.elapsed());
     print_archived(&progress);
     print_counted(&progress);
+    // whatever else has failed, these flows are in the archive
+    let before = before.filter(|_| has_all_of(&progress, METER, ended.is_err()));
+    let noted = before.map_or(Ok(()), |before| before.note(notices.files_ended()));
     // flows of files are all stored before it ends, those of interfaces get a moment
     #[cfg(feature = "cassandra")]
     forwarding.end_of(is_live)?;
     #[cfg(feature = "cassandra")]
     progress.component("cassandra").iter().for_each(|stored| super::forward::print_stored(stored));
     ended.context("metering ended")?;
+    noted?;
     let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
-    if let Some(before) = before.filter(|_| !was_stopped_short(&progress)) {
-        before.note(notices.files_ended())?;
-    }
     let unsent = progress.component("export").and_then(unsent);
     if let Some(unsent) = &unsent {
         eprintln!("error: {unsent}");

@@ -350,6 +350,19 @@ pub(crate) fn was_stopped_short(progress: &Progress) -> bool {
     was_stopped() && flows_not_stored(progress) > 0
 }
 
+/// Whether the archive of a chain that has ended has all that a source handed on, so that the files which it has read may be
+/// noted. When something in the chain failed, only the counts can tell; they do for a source that notes a file after it has
+/// handed on its flows.
+pub(crate) fn has_all_of(progress: &Progress, source: &str, has_failed: bool) -> bool {
+    if !has_failed {
+        return !was_stopped_short(progress);
+    }
+    let (Some(archive), Some(source)) = (progress.component("archive"), progress.component(source)) else {
+        return false;
+    };
+    flows_not_stored(progress) == 0 && archive.counter("rows_durable") == source.rows_out
+}
+
 /// Prints what the statistics of a chain have counted.
 pub(crate) fn print_counted(progress: &Progress) {
     let Some(statistics) = progress.component("statistics") else { return };

@@ -25,6 +25,15 @@ struct NewFile {
     unpacked: Option<SourceFile>,
 }
 
+/// Which files are read although the archive has flows of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    Nothing,
+    /// Those that a command was reading when it did not come to its end.
+    Begun,
+    All,
+}
+
 impl NewFile {
     fn contents(&self) -> impl Iterator<Item = SourceFile> {
         std::iter::once(self.file).chain(self.unpacked)
@@ -36,6 +45,16 @@ impl ReadBefore {
     /// `again`, and so does what cannot be read: whoever reads it says what is wrong. What is no file can be read only once,
     /// so it stays, and a line says that it is not compared.
     pub(crate) fn leave_out(archive: &Path, files: &mut Vec<PathBuf>, again: bool) -> anyhow::Result<Self> {
+        Self::compare(archive, files, if again { Again::All } else { Again::Nothing })
+    }
+
+    /// The same where nobody looks on who could ask for a file again. A file that was read in part is read from its begin
+    /// with a warning, for flows that come twice can be seen, and the rest would be lost.
+    pub(crate) fn leave_out_read(archive: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<Self> {
+        Self::compare(archive, files, Again::Begun)
+    }
+
+    fn compare(archive: &Path, files: &mut Vec<PathBuf>, again: Again) -> anyhow::Result<Self> {
         let mut found = Self { known: SourceFiles::of(archive)?, new: Vec::new() };
         let before = files.len();
         let mut wanted = Vec::new();
@@ -53,10 +72,10 @@ impl ReadBefore {
     }
 
     /// Whether a file is to be read; says why when it is not.
-    fn is_wanted(&mut self, path: &Path, again: bool) -> bool {
+    fn is_wanted(&mut self, path: &Path, again: Again) -> bool {
         let place = if path.as_os_str() == STANDARD_INPUT.0 { Path::new(STANDARD_INPUT.1) } else { path };
         if !place.is_file() {
-            if place.exists() && !again {
+            if place.exists() && again != Again::All {
                 let name = if place == path { path.display().to_string() } else { "standard input".to_owned() };
                 eprintln!("{name} is not a file: whether the archive has its flows already is not checked");
             }
@@ -66,7 +85,7 @@ impl ReadBefore {
         let is_known = self.known.read_as(&file).is_some();
         let unpacked = if is_known { None } else { unpacked(place) };
         let new = NewFile { path: path.to_owned(), file, unpacked };
-        if !again {
+        if again != Again::All {
             for content in new.contents() {
                 let Some(name) = self.known.read_as(&content) else { continue };
                 let what = if self.known.was_damaged(&content) {
@@ -78,13 +97,18 @@ impl ReadBefore {
                 return false;
             }
             if let Some(name) = new.contents().find_map(|content| self.known.begun_as(&content)) {
-                eprintln!(
-                    "{} is left out: a command that was reading it did not come to its end, and the archive may have a part \
-                     of its flows{}",
-                    path.display(),
-                    as_what(name, path)
+                let (path, name) = (path.display(), as_what(name, path));
+                if again == Again::Nothing {
+                    eprintln!(
+                        "{path} is left out: a command that was reading it did not come to its end, and the archive may \
+                         have a part of its flows{name}"
+                    );
+                    return false;
+                }
+                warn!(
+                    "{path} is read from its begin: a command that was reading it did not come to its end, and flows that it \
+                     stored are in the archive twice{name}"
                 );
-                return false;
             }
             let mut others = self.new.iter().flat_map(NewFile::contents);
             if others.any(|other| new.contents().any(|content| content == other)) {
@@ -133,4 +157,32 @@ fn unpacked(path: &Path) -> Option<SourceFile> {
 
 fn as_what(name: &str, path: &Path) -> String {
     if Path::new(name) == path { String::new() } else { format!(", read from {name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn who_follows_a_folder_reads_files_that_were_read_in_part() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, archive] = ["nfcapd.202611240000", "archive"].map(|name| folder.path().join(name));
+        fs::write(&file, "flows").expect("written");
+        fs::create_dir(&archive).expect("a folder");
+        let files = || vec![file.clone()];
+        let begun = SourceFiles::of(&archive).expect("nothing yet").begun_files();
+        begun.add(SourceFile::of(&file).expect("readable"), &file).expect("written");
+        let mut wanted = files();
+        ReadBefore::leave_out(&archive, &mut wanted, false).expect("compared");
+        assert_eq!(wanted, Vec::<PathBuf>::new());
+        wanted = files();
+        let before = ReadBefore::leave_out_read(&archive, &mut wanted).expect("compared");
+        assert_eq!(wanted, files());
+        // and once it is read to its end, not again
+        before.note(vec![(file.clone(), FileEnd::Whole)]).expect("noted");
+        ReadBefore::leave_out_read(&archive, &mut wanted).expect("compared");
+        assert_eq!(wanted, Vec::<PathBuf>::new());
+    }
 }

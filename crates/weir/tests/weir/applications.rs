@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_testkit::write_capture;
 
-use crate::process::{Collector, run};
+use crate::process::{Collector, run, weir};
 
 /// Names that are asked for, and how often.
 const NAMES: [(&str, u16); 3] = [("www.example.com", 5), ("a.example.com", 2), ("example.org", 1)];
@@ -221,6 +221,24 @@ fn a_command_that_is_repeated_reads_only_what_failed() {
     let left_out = format!("{cut} is left out: the archive has all that can be read of it, for it is damaged\n");
     assert!(is_fine && told.starts_with(&left_out), "{told}");
     assert_eq!(flows(&of_cut), before);
+}
+
+/// The archive has all flows; what else the chain was to do with them fails.
+#[test]
+fn a_file_is_noted_when_something_else_than_its_archive_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [file, archive] = ["trace.pcap", "archive"].map(path);
+    capture(Path::new(&file));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+    let mut metering = weir();
+    metering.args(["meter", &file, "--archive", &archive, "--to", "-"]).stdout(full);
+    let output = metering.output().expect("weir runs");
+    let errors = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(!output.status.success() && errors.contains("metering ended"), "{errors}");
+    let (_, second) = told(&["meter", &file, "--archive", &archive]);
+    assert!(second.starts_with(&format!("{file} is left out: the archive has its flows\n")), "{second}");
+    assert_eq!(lines(&["sql", "--archive", &archive, "--format", "csv", "SELECT count(*) FROM flows"]), ["9"]);
 }
 
 #[test]

@@ -69,8 +69,8 @@ pub(super) fn run(
             }
             let of_files = sized(files);
             let mut unread = files.to_vec();
-            // those that weir import has read
-            let before = ReadBefore::leave_out(archive, &mut unread, false)?;
+            // without those that weir import has read to their end: what is done here is never looked at again
+            let before = ReadBefore::leave_out_read(archive, &mut unread)?;
             let mut counts = ImportCounts::default();
             if !unread.is_empty() {
                 imported.begin(&unread, rows_of(archive))?;
