@@ -1,6 +1,5 @@
 //! The SNMP agent of Net-SNMP, which knows the interfaces of this machine.
 
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -57,10 +56,14 @@ fn run(program: &Path, folder: &Path, port: u16) -> Child {
     command.arg("-p").arg(path("snmpd.pid")).arg(format!("udp:127.0.0.1:{port}"));
     command.env("SNMP_PERSISTENT_DIR", path("snmpd-state")).env("MIBS", "");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let process = command.spawn().expect("snmpd begins");
+    let mut process = command.spawn().expect("snmpd begins");
     let end = Instant::now() + PATIENCE;
-    while UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+    // looked up and not bound: who binds it to find out takes it from the agent
+    while ports::waiting_octets(port).is_none() {
         let log = || std::fs::read_to_string(path("snmpd.log")).unwrap_or_default();
+        if let Some(status) = process.try_wait().expect("its state") {
+            panic!("snmpd has ended with {status}: {}", log());
+        }
         assert!(Instant::now() < end, "snmpd does not listen: {}", log());
         std::thread::yield_now();
     }

@@ -53,9 +53,9 @@ impl From<Box<async_snmp::Error>> for PollError {
 }
 
 impl PollError {
-    /// Whether nothing came that could be an answer.
+    /// Whether nothing came that could be an answer, or not in time.
     pub(crate) fn is_silence(&self) -> bool {
-        matches!(self, Self::Unanswered)
+        matches!(self, Self::Unanswered | Self::TooSlow)
     }
 
     /// Whether there is no use in asking the agent for anything else now.

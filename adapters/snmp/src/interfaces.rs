@@ -2,10 +2,14 @@
 //!
 //! An agent is not trusted: an OID that is not larger than the one before it ends its column (the client sees to that), an instance that is
 //! no index of an interface is passed over, a value of another type is none, and there are never more interfaces than the limit.
+//!
+//! Columns that belong together are kept together or not at all: a name without its `ifName` is that of `ifDescr`, which would be another
+//! name, and a 10 Gbit/s interface without its `ifHighSpeed` has 4.3 Gbit/s.
 
 use std::collections::BTreeMap;
 
 use async_snmp::{Client, Oid, UdpHandle, Value, WalkMethod, WalkOptions};
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::PollError;
 
@@ -90,6 +94,21 @@ pub(crate) struct Polled {
     pub(crate) columns_bad: u64,
     /// Whether there were more interfaces than the limit.
     pub(crate) is_cut: bool,
+    /// Whether the names were not read to their end: interfaces have none then, which does not mean that they have none at the agent.
+    pub(crate) are_names_lost: bool,
+    /// Whether the agent fell silent or time was over before all columns were read.
+    pub(crate) is_incomplete: bool,
+}
+
+impl Polled {
+    /// Forgets what columns have set, and the interfaces of which nothing else is known.
+    fn forget(&mut self, group: &ColumnGroup) {
+        self.are_names_lost |= group.are_names;
+        self.interfaces.retain(|_, interface| {
+            (group.forget)(interface);
+            *interface != Interface::default()
+        });
+    }
 }
 
 /// A column of the tables of interfaces.
@@ -103,54 +122,140 @@ const fn of(entry: &'static [u32], number: u32, set: fn(&mut Interface, &Value))
     IfColumn { entry, number, set }
 }
 
-/// Columns that are always read.
-const COLUMNS: &[IfColumn] = &[
-    of(&IF_X_ENTRY, 1, |interface, value| interface.name = text(value)),
-    of(&IF_ENTRY, 2, |interface, value| interface.descr = text(value)),
-    of(&IF_X_ENTRY, 18, |interface, value| interface.alias = text(value)),
-    of(&IF_ENTRY, 3, |interface, value| interface.kind = integer(value)),
-    of(&IF_ENTRY, 5, |interface, value| interface.speed = value.as_u32().map(u64::from)),
-    of(&IF_X_ENTRY, 15, |interface, value| interface.high_speed = value.as_u32().map(u64::from)),
-    of(&IF_ENTRY, 7, |interface, value| interface.admin = integer(value)),
-    of(&IF_ENTRY, 8, |interface, value| interface.oper = integer(value)),
+/// Columns that are kept together or not at all.
+struct ColumnGroup {
+    columns: &'static [IfColumn],
+    /// Takes back what the columns have set.
+    forget: fn(&mut Interface),
+    /// Whether they make the name and the description.
+    are_names: bool,
+}
+
+/// Columns that are always read: names first, as they are of most use when time does not suffice for all.
+const GROUPS: &[ColumnGroup] = &[
+    ColumnGroup {
+        columns: &[
+            of(&IF_X_ENTRY, 1, |interface, value| interface.name = text(value)),
+            of(&IF_ENTRY, 2, |interface, value| interface.descr = text(value)),
+            of(&IF_X_ENTRY, 18, |interface, value| interface.alias = text(value)),
+        ],
+        forget: |interface| {
+            interface.name = None;
+            interface.descr = None;
+            interface.alias = None;
+        },
+        are_names: true,
+    },
+    ColumnGroup {
+        columns: &[of(&IF_ENTRY, 3, |interface, value| interface.kind = integer(value))],
+        forget: |interface| interface.kind = None,
+        are_names: false,
+    },
+    ColumnGroup {
+        columns: &[
+            of(&IF_ENTRY, 5, |interface, value| interface.speed = value.as_u32().map(u64::from)),
+            of(&IF_X_ENTRY, 15, |interface, value| interface.high_speed = value.as_u32().map(u64::from)),
+        ],
+        forget: |interface| {
+            interface.speed = None;
+            interface.high_speed = None;
+        },
+        are_names: false,
+    },
+    ColumnGroup {
+        columns: &[
+            of(&IF_ENTRY, 7, |interface, value| interface.admin = integer(value)),
+            of(&IF_ENTRY, 8, |interface, value| interface.oper = integer(value)),
+        ],
+        forget: |interface| {
+            interface.admin = None;
+            interface.oper = None;
+        },
+        are_names: false,
+    },
 ];
 
 /// Columns of counters.
-const COUNTERS: &[IfColumn] = &[
-    of(&IF_X_ENTRY, 6, |interface, value| interface.in_octets = counter(value)),
-    of(&IF_X_ENTRY, 10, |interface, value| interface.out_octets = counter(value)),
+const COUNTERS: &[ColumnGroup] = &[
+    ColumnGroup {
+        columns: &[of(&IF_X_ENTRY, 6, |interface, value| interface.in_octets = counter(value))],
+        forget: |interface| interface.in_octets = None,
+        are_names: false,
+    },
+    ColumnGroup {
+        columns: &[of(&IF_X_ENTRY, 10, |interface, value| interface.out_octets = counter(value))],
+        forget: |interface| interface.out_octets = None,
+        are_names: false,
+    },
 ];
 
-/// Reads the interfaces of an agent, `interfaces_max` of them at most.
+/// Which interfaces are read, and how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// So many interfaces at most.
+    pub(crate) interfaces_max: usize,
+    /// Whether columns of counters are read.
+    pub(crate) counters: bool,
+    /// What is not there by then is left out.
+    pub(crate) until: Instant,
+}
+
+/// Reads the interfaces of an agent into a poll, in which columns that were answered wrongly are counted in any case.
 ///
 /// # Errors
 ///
-/// The agent does not answer, refuses or cannot be reached. A column that it answers wrongly is left out and counted; when that is all of
-/// them, the last error is this one's.
-pub(crate) async fn read(
-    client: &Client<UdpHandle>,
-    interfaces_max: usize,
-    counters: bool,
-) -> Result<Polled, PollError> {
-    let mut polled = Polled::default();
-    let uptime = client.get(&Oid::from_slice(&UPTIME)).await;
-    let uptime = ignoring_malformed(uptime.map_err(PollError::from), &mut polled)?;
+/// The agent does not answer, refuses or cannot be reached. A column that it answers wrongly is left out with those that belong to it; so
+/// are those that are not read when it falls silent or time is over. When nothing is left, the last error is this one's.
+pub(crate) async fn read(client: &Client<UdpHandle>, limits: Limits, polled: &mut Polled) -> Result<(), PollError> {
+    let asked = async { client.get(&Oid::from_slice(&UPTIME)).await.map_err(PollError::from) };
+    let uptime = within(limits.until, asked).await;
+    let uptime = ignoring_malformed(uptime, polled)?;
     polled.uptime_ms = uptime.and_then(|answer| uptime_ms(&answer.single()?.value));
     let mut last = None;
-    for column in COLUMNS.iter().chain(if counters { COUNTERS } else { &[] }) {
-        match walk(client, column, interfaces_max, &mut polled).await {
+    for group in GROUPS.iter().chain(if limits.counters { COUNTERS } else { &[] }) {
+        match read_group(client, group, limits, polled).await {
+            Ok(()) => {}
+            Err(error) if error.is_silence() => {
+                polled.is_incomplete = true;
+                last = Some(error);
+                break;
+            }
             Err(error) if error.ends_poll() => return Err(error),
             Err(error) => {
                 polled.columns_bad += 1;
                 last = Some(error);
             }
-            Ok(()) => {}
         }
     }
     if polled.interfaces.is_empty() {
         return Err(last.unwrap_or(PollError::Empty));
     }
-    Ok(polled)
+    Ok(())
+}
+
+/// Reads columns that belong together, all of them or none.
+async fn read_group(
+    client: &Client<UdpHandle>,
+    group: &ColumnGroup,
+    limits: Limits,
+    polled: &mut Polled,
+) -> Result<(), PollError> {
+    for column in group.columns {
+        let walked = within(limits.until, walk(client, column, limits.interfaces_max, polled)).await;
+        if walked.is_err() {
+            polled.forget(group);
+            return walked;
+        }
+    }
+    Ok(())
+}
+
+/// What is asked, or that it took too long.
+pub(crate) async fn within<T>(
+    until: Instant,
+    asked: impl Future<Output = Result<T, PollError>>,
+) -> Result<T, PollError> {
+    timeout_at(until, asked).await.unwrap_or(Err(PollError::TooSlow))
 }
 
 /// Finds out whether an agent answers at all.

@@ -6,12 +6,12 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_snmp::{Client, DecodeConfig, Retry, UdpHandle, Version};
-use tokio::time::{MissedTickBehavior, interval_at, timeout};
+use tokio::time::{MissedTickBehavior, interval_at};
 use weir_chain::{Counter, Counters};
 use weir_flow::SideTables;
 
 use crate::error::PollError;
-use crate::interfaces::{self, Polled};
+use crate::interfaces::{self, Limits, Polled, within};
 use crate::options::{PolledExporter, SnmpOptions};
 use crate::tables::RowMaker;
 
@@ -19,6 +19,8 @@ use crate::tables::RowMaker;
 const BEGIN_APART: Duration = Duration::from_millis(20);
 /// An agent whose state changes all the time is not logged more often.
 const LOG_APART: Duration = Duration::from_mins(1);
+/// A poll takes no longer than this, whatever the interval is: the clock of the runtime has an end.
+const POLL_MAX: Duration = Duration::from_hours(24);
 
 /// Counts of all agents of a component.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub(crate) struct PollCounters {
     refused: Counter,
     failed: Counter,
     cut: Counter,
+    incomplete: Counter,
     dropped: Counter,
     columns_bad: Counter,
     interfaces: Counter,
@@ -43,6 +46,7 @@ impl PollCounters {
             refused: counter("polls_refused"),
             failed: counter("polls_failed"),
             cut: counter("polls_cut"),
+            incomplete: counter("polls_incomplete"),
             dropped: counter("polls_dropped"),
             columns_bad: counter("columns_bad"),
             interfaces: counter("interfaces_read"),
@@ -97,13 +101,14 @@ impl Poller {
     /// The rows of a poll; `None` when it came to nothing, which is counted and logged.
     async fn poll(&mut self) -> Option<SideTables> {
         self.counters.polls.add(1);
-        // the next poll does not wait for this one
-        let read = timeout(self.options.interval.duration(), self.read()).await;
-        match read.unwrap_or(Err(PollError::TooSlow)) {
-            Ok(polled) => {
+        let mut polled = Polled::default();
+        let read = self.read(&mut polled).await;
+        self.counters.columns_bad.add(polled.columns_bad);
+        match read {
+            Ok(()) => {
                 self.log.answered(&self.polled);
                 self.counters.cut.add(u64::from(polled.is_cut));
-                self.counters.columns_bad.add(polled.columns_bad);
+                self.counters.incomplete.add(u64::from(polled.is_incomplete));
                 self.counters.interfaces.add(polled.interfaces.len() as u64);
                 let (tables, names) = self.rows.rows(&polled, now_ms());
                 self.counters.names.add(names);
@@ -123,14 +128,17 @@ impl Poller {
         }
     }
 
-    async fn read(&mut self) -> Result<Polled, PollError> {
+    async fn read(&mut self, polled: &mut Polled) -> Result<(), PollError> {
+        // the next poll does not wait for this one
+        let until = tokio::time::Instant::now() + self.options.interval.duration().min(POLL_MAX);
         let client = match self.client.take() {
             Some(client) => client,
-            None => self.connect().await?,
+            None => within(until, self.connect()).await?,
         };
-        let polled = interfaces::read(&client, self.options.interfaces_max, self.options.counters).await?;
-        self.client = Some(client);
-        Ok(polled)
+        let SnmpOptions { interfaces_max, counters, .. } = *self.options;
+        interfaces::read(&client, Limits { interfaces_max, counters, until }, polled).await?;
+        self.client = Some(client).filter(|_| !polled.is_incomplete);
+        Ok(())
     }
 
     async fn connect(&self) -> Result<Client<UdpHandle>, PollError> {

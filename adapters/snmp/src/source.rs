@@ -23,9 +23,11 @@ pub const KIND: ComponentKind<SnmpOptions> = ComponentKind {
           flows of other sources. A name is written when it is new or another, and once an hour. Each agent is asked by itself: \
           one that is silent holds up no other. It counts polls, polls_unanswered (silence, which is also what a wrong \
           community gets), polls_refused (a wrong user or password), polls_failed (an agent that cannot be reached or \
-          understood, or shows no interfaces), polls_cut (there were more interfaces than the limit), polls_dropped (the chain \
-          did not take them in time), columns_bad (columns of tables that were answered wrongly, and left out), \
-          interfaces_read and names_written.",
+          understood, or shows no interfaces), polls_cut (there were more interfaces than the limit), polls_incomplete (the \
+          agent fell silent or the interval was over before all was read: names, types, speeds, states and counters that were \
+          read to their end by then are kept), polls_dropped (the chain did not take them in time), columns_bad (columns of \
+          tables that were answered wrongly, and left out with those that belong to them: names are written when ifName, \
+          ifDescr and ifAlias are all right), interfaces_read and names_written.",
     configure,
 };
 

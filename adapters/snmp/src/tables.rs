@@ -48,12 +48,14 @@ impl RowMaker {
         Self { exporter: octets(polled.exporter), sender, written: HashMap::new() }
     }
 
-    /// The rows of a poll, and how many of them are names.
+    /// The rows of a poll, and how many of them are names. Where names were lost on the way, those that were written stay so.
     pub(crate) fn rows(&mut self, polled: &Polled, received_ms: i64) -> (SideTables, u64) {
-        self.written.retain(|index, _| polled.interfaces.contains_key(index));
         let mut names = OptionsRows::default();
-        for (index, interface) in &polled.interfaces {
-            self.name(&mut names, *index, interface, received_ms);
+        if !polled.are_names_lost {
+            self.written.retain(|index, _| polled.interfaces.contains_key(index));
+            for (index, interface) in &polled.interfaces {
+                self.name(&mut names, *index, interface, received_ms);
+            }
         }
         let count = names.len() as u64;
         let others = names.take().into_iter().chain(self.counters(polled, received_ms)).collect();

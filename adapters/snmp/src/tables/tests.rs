@@ -29,6 +29,16 @@ fn names_are_written_when_they_are_new_or_others_and_once_an_hour() {
 }
 
 #[test]
+fn where_names_were_lost_those_that_were_written_stay() {
+    let mut maker = maker("192.0.2.1");
+    assert_eq!(maker.rows(&polled(&[(1, "lo"), (2, "eth0")]), 1000).1, 2);
+    let lost = Polled { are_names_lost: true, ..polled(&[(1, "another")]) };
+    let (tables, names) = maker.rows(&lost, 2000);
+    assert_eq!((tables.others.len(), tables.others[0].table(), names), (1, Table::InterfaceCounters, 0));
+    assert_eq!(maker.rows(&polled(&[(1, "lo"), (2, "eth0")]), 3000).1, 0, "they are as they were");
+}
+
+#[test]
 fn rows_are_those_of_options_data_and_of_sflow() {
     let mut maker = maker("192.0.2.1=10.0.0.1");
     let (tables, _) = maker.rows(&polled(&[(7, "eth0")]), 1_700_000_000_000);

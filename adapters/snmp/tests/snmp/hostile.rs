@@ -12,11 +12,21 @@ use crate::polling::Polling;
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const OCTETS: u8 = 0x04;
+const NULL: u8 = 0x05;
 const OID: u8 = 0x06;
 const RESPONSE: u8 = 0xa2;
 const END_OF_MIB_VIEW: u8 = 0x82;
 /// Octets of `ifName` behind the 1.3 that are one octet (X.690, section 8.19).
 const IF_NAME: [u8; 11] = [0x2b, 6, 1, 2, 1, 31, 1, 1, 1, 1, 0];
+// Columns of RFC 2863 as requests have them.
+const IF_NAMES: &[u8] = &[0x2b, 6, 1, 2, 1, 31, 1, 1, 1, 1];
+const IF_ALIAS: &[u8] = &[0x2b, 6, 1, 2, 1, 31, 1, 1, 1, 18];
+const IF_DESCR: &[u8] = &[0x2b, 6, 1, 2, 1, 2, 2, 1, 2];
+const IF_TYPE: &[u8] = &[0x2b, 6, 1, 2, 1, 2, 2, 1, 3];
+const IF_ADMIN_STATUS: &[u8] = &[0x2b, 6, 1, 2, 1, 2, 2, 1, 7];
+const IF_OPER_STATUS: &[u8] = &[0x2b, 6, 1, 2, 1, 2, 2, 1, 8];
+/// `genErr` (RFC 3416).
+const GEN_ERR: u8 = 5;
 
 /// A value in BER with a length of two octets.
 fn ber(tag: u8, content: &[u8]) -> Vec<u8> {
@@ -83,9 +93,20 @@ impl Request {
         self.message(self.id, &ber(SEQUENCE, &binding))
     }
 
+    /// An answer that the agent cannot answer.
+    fn failure(&self) -> Vec<u8> {
+        let binding = [ber(OID, &self.oid), ber(NULL, &[])].concat();
+        self.message_with(self.id, [GEN_ERR, 1], &ber(SEQUENCE, &binding))
+    }
+
     fn message(&self, id: i32, bindings: &[u8]) -> Vec<u8> {
-        let zero = ber(INTEGER, &[0]);
-        let pdu = [ber(INTEGER, &id.to_be_bytes()), zero.clone(), zero, ber(SEQUENCE, bindings)].concat();
+        self.message_with(id, [0, 0], bindings)
+    }
+
+    /// A message with the status of an error and its index.
+    fn message_with(&self, id: i32, error: [u8; 2], bindings: &[u8]) -> Vec<u8> {
+        let [status, index] = error.map(|number| ber(INTEGER, &[number]));
+        let pdu = [ber(INTEGER, &id.to_be_bytes()), status, index, ber(SEQUENCE, bindings)].concat();
         ber(SEQUENCE, &[ber(INTEGER, &[1]), ber(OCTETS, &self.community), ber(RESPONSE, &pdu)].concat())
     }
 }
@@ -297,4 +318,93 @@ fn a_name_is_cleaned() {
     let mut polling = agent.polling("");
     polling.until("a poll", |polling| !polling.names.is_empty());
     assert_eq!(polling.names_by_index(), names(&[(3, "a\u{fffd}[2Jb")]));
+}
+
+/// Columns of two interfaces: that of names first, each with the tag and the values of its rows.
+const TABLE: [(&[u8], u8, [&[u8]; 2]); 6] = [
+    (IF_NAMES, OCTETS, [b"lo", b"eth0"]),
+    (IF_DESCR, OCTETS, [b"Loopback", b"Ethernet"]),
+    (IF_ALIAS, OCTETS, [b"ours", b"to Berlin"]),
+    (IF_TYPE, INTEGER, [&[24], &[6]]),
+    (IF_ADMIN_STATUS, INTEGER, [&[1], &[1]]),
+    (IF_OPER_STATUS, INTEGER, [&[1], &[1]]),
+];
+
+/// What an agent with that table sends, one row in each answer, and what it sends behind the first row of one column.
+fn row_by_row(request: &Request, broken: Option<(&[u8], Answers)>) -> Vec<Vec<u8>> {
+    let Some((column, tag, rows)) = TABLE.into_iter().find(|(column, _, _)| request.oid.starts_with(column)) else {
+        return vec![request.end()];
+    };
+    // a walk begins with the column itself, and goes on behind the last row
+    let index = request.oid.get(column.len()).copied().unwrap_or(0);
+    if let Some((of, answers)) = broken
+        && (of, index) == (column, 1)
+    {
+        return answers(request);
+    }
+    let Some(value) = rows.get(usize::from(index)) else { return vec![request.end()] };
+    let row = [ber(OID, &[column, &[index + 1]].concat()), ber(tag, value)].concat();
+    vec![request.message(request.id, &ber(SEQUENCE, &row))]
+}
+
+const FAILS: Answers = |request| vec![request.failure()];
+const IS_SILENT: Answers = |_| Vec::new();
+
+/// Names and descriptions of the table.
+fn texts(polling: &Polling) -> Vec<(Option<&str>, Option<&str>)> {
+    polling.names.values().map(|(name, description)| (name.as_deref(), description.as_deref())).collect()
+}
+
+const TEXTS: [(Option<&str>, Option<&str>); 2] = [(Some("lo"), Some("ours")), (Some("eth0"), Some("to Berlin"))];
+
+#[test]
+fn a_column_of_texts_that_fails_changes_no_name() {
+    for column in [IF_NAMES, IF_DESCR, IF_ALIAS] {
+        let is_busy = Arc::new(AtomicBool::new(false));
+        let busy = Arc::clone(&is_busy);
+        let agent =
+            Agent::begin(move |request| row_by_row(request, busy.load(Ordering::Relaxed).then_some((column, FAILS))));
+        let mut polling = agent.polling("");
+        polling.until("a poll", |polling| !polling.counters.is_empty());
+        is_busy.store(true, Ordering::Relaxed);
+        polling.until("a column that fails", |polling| polling.counter("columns_bad") > 0);
+        let before = polling.counters.len();
+        polling.until("counters without names", |polling| polling.counters.len() > before);
+        is_busy.store(false, Ordering::Relaxed);
+        let before = polling.counters.len();
+        polling.until("polls with names", |polling| polling.counters.len() > before + 1);
+        assert_eq!(texts(&polling), TEXTS, "{column:?}");
+        assert_eq!([polling.counter("names_written"), polling.counter("polls_failed")], [2, 0], "{column:?}");
+    }
+}
+
+#[test]
+fn half_of_a_state_is_none() {
+    let agent = Agent::begin(|request| row_by_row(request, Some((IF_OPER_STATUS, FAILS))));
+    let mut polling = agent.polling("");
+    polling.until("a poll", |polling| !polling.counters.is_empty());
+    assert_eq!(["if_type", "if_status"].map(|name| polling.newest(2, name)), [Some(6), None]);
+    assert_eq!(texts(&polling), TEXTS);
+}
+
+#[test]
+fn what_was_read_before_time_is_over_is_kept() {
+    // one waits for an answer until time is over, the other gives the agent up before
+    for waiting in ["timeout = '1h'", "timeout = '200ms'\nretries = 0"] {
+        let agent = Agent::begin(|request| row_by_row(request, Some((IF_TYPE, IS_SILENT))));
+        let mut polling = polling(&format!("['192.0.2.1={}']", agent.address), waiting);
+        polling.until("two polls", |polling| polling.counter("polls_incomplete") > 1 && !polling.counters.is_empty());
+        assert_eq!(texts(&polling), TEXTS, "{waiting}");
+        assert_eq!(polling.newest(1, "if_type"), None, "a column is whole or not there");
+        assert_eq!([polling.counter("polls_unanswered"), polling.counter("names_written")], [0, 2], "{waiting}");
+    }
+}
+
+#[test]
+fn names_that_are_not_whole_are_none() {
+    let agent = Agent::begin(|request| row_by_row(request, Some((IF_ALIAS, IS_SILENT))));
+    let mut polling = polling(&format!("['192.0.2.1={}']", agent.address), "timeout = '1h'");
+    polling.until("two polls", |polling| polling.counter("polls_unanswered") > 1);
+    assert!(polling.names.is_empty() && polling.counters.is_empty(), "{:?}", polling.names);
+    assert_eq!(polling.counter("polls_incomplete"), 0);
 }

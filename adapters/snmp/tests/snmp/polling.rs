@@ -22,6 +22,8 @@ pub(crate) struct Polling {
     pub(crate) folder: Option<tempfile::TempDir>,
     /// Names and descriptions by exporter and index, the newest.
     pub(crate) names: BTreeMap<(Vec<u8>, u64), NameAndDescription>,
+    /// Exporter and index of each row of names, in the order in which they were written.
+    pub(crate) written: Vec<(Vec<u8>, u64)>,
     /// Rows of `interface_counters`, batch by batch.
     pub(crate) counters: Vec<RecordBatch>,
 }
@@ -32,7 +34,7 @@ impl Polling {
         let (Built::Source(source), context) = compliance::open(&weir_snmp::source::KIND, options) else {
             panic!("it is a source")
         };
-        Self { source, context, folder: None, names: BTreeMap::new(), counters: Vec::new() }
+        Self { source, context, folder: None, names: BTreeMap::new(), written: Vec::new(), counters: Vec::new() }
     }
 
     pub(crate) fn counter(&self, name: &'static str) -> u64 {
@@ -73,6 +75,7 @@ impl Polling {
                 texts.is_valid(row).then(|| texts.value(row).to_owned())
             };
             let key = (exporters.value(row).to_vec(), keys.value(row));
+            self.written.push(key.clone());
             self.names.insert(key, (text("name"), text("description")));
         }
     }

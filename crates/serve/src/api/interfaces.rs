@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{UInt32Type, UInt64Type};
+use arrow::datatypes::{TimestampMillisecondType, UInt32Type, UInt64Type};
 use axum::extract::State;
 use axum::response::Response;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use weir_flow::Column;
+use weir_flow::{Column, Table};
 use weir_query::{AggregateKey, FlowQuery, Order, Select, Sorting};
+use weir_sql::Engine;
 
 use super::extract::Params;
 use super::parameters::WhichFlows;
@@ -25,11 +26,14 @@ use crate::service::{Question, Reads, Service};
 /// Interfaces that are listed, those with most octets.
 const INTERFACES_MAX: usize = 2000;
 /// Names that exporters reported.
-const NAMES: &str = "SELECT exporter, key, name, description FROM exporter_options \
+const NAMES: &str = "SELECT exporter, key, name, description, scope FROM exporter_options \
     WHERE kind = 'interface' AND key IS NOT NULL";
-/// Speeds by counters of sFlow and by SNMP.
-const SPEEDS: &str = "SELECT exporter, if_index, max(if_speed) AS speed FROM interface_counters \
-    WHERE if_speed > 0 GROUP BY exporter, if_index";
+/// How the scope of names by SNMP begins. Such a row has all that the agent says, others what their record has.
+const SNMP_SCOPE: &str = "snmp interface ";
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
+/// Days before a time in which the newest speed is looked for, in turn: the first has those of agents that are heard all the time.
+const SPEED_DAYS: [(i64, i64); 2] = [(1, 0), (7, 1)];
 
 /// A window of time, and how its flows are counted.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -179,35 +183,85 @@ fn names_statements(at_ms: Option<i64>) -> Vec<String> {
     }
 }
 
+/// The question for the newest speeds of a time, by counters of sFlow and by SNMP; `None` for times that cannot be written.
+fn speeds_statement(after_ms: i64, until_ms: i64) -> Option<String> {
+    let after = Timestamp::from_millisecond(after_ms).ok()?;
+    let until = Timestamp::from_millisecond(until_ms).ok()?;
+    Some(format!(
+        "SELECT exporter, if_index, last_value(if_speed ORDER BY received) AS speed FROM interface_counters \
+         WHERE if_speed > 0 AND received > '{after}' AND received <= '{until}' GROUP BY exporter, if_index"
+    ))
+}
+
+/// The newest moment up to a time at which there may be counters, so that an archive of old captures has speeds, too.
+fn newest_counters_ms(question: &Question<'_>, at_ms: Option<i64>) -> Answered<Option<i64>> {
+    let at_ms = at_ms.unwrap_or(i64::MAX);
+    let days = question.snapshot.segments(Table::InterfaceCounters).iter().map(|segment| segment.day);
+    let first_moments = days.map(|day| day.saturating_mul(DAY_MS)).filter(|first_ms| *first_ms <= at_ms);
+    let mut newest = first_moments.map(|first_ms| first_ms.saturating_add(DAY_MS - 1).min(at_ms)).max();
+    for rows in question.snapshot.tail(Table::InterfaceCounters)? {
+        let times =
+            rows.column_by_name("received").and_then(|times| times.as_primitive_opt::<TimestampMillisecondType>());
+        let times = times.into_iter().flat_map(|times| times.values().iter().copied());
+        newest = newest.max(times.filter(|ms| *ms <= at_ms).max());
+    }
+    Ok(newest)
+}
+
 fn describe_by_exporters(
     question: &Question<'_>,
     found: &mut BTreeMap<InterfaceKey, InterfaceBody>,
     at_ms: Option<i64>,
 ) -> Answered<()> {
     let engine = question.service.archive.engine(question.snapshot, &question.turn.control, question.view)?;
-    let mut each = |statement: &str, tell: &dyn Fn(&mut InterfaceBody, &RecordBatch, usize)| -> Answered<()> {
-        for batch in engine.sql_on(statement, &question.turn.control)? {
-            let batch = batch?;
-            for row in 0..batch.num_rows() {
-                if let Some(body) = key(&batch, 0, 1, row).and_then(|key| found.get_mut(&key)) {
-                    tell(body, &batch, row);
-                }
+    for statement in names_statements(at_ms) {
+        each(question, &engine, found, &statement, name)?;
+    }
+    if let Some(newest_ms) = newest_counters_ms(question, at_ms)? {
+        for (first, last) in SPEED_DAYS {
+            let moment = |days: i64| newest_ms.saturating_sub(days * DAY_MS);
+            let is_missing = found.values().any(|body| body.speed_bps.is_none());
+            if let (true, Some(statement)) = (is_missing, speeds_statement(moment(first), moment(last))) {
+                each(question, &engine, found, &statement, speed)?;
             }
         }
-        Ok(())
-    };
-    for statement in names_statements(at_ms) {
-        each(&statement, &|body, batch, row| {
-            body.name = text(batch, "name", row).or(body.name.take());
-            body.description = text(batch, "description", row).or(body.description.take());
-        })?;
     }
-    each(SPEEDS, &|body, batch, row| {
-        let speeds = batch.column_by_name("speed").and_then(|values| values.as_primitive_opt::<UInt64Type>());
-        body.speed_bps = speeds.filter(|speeds| speeds.is_valid(row)).map(|speeds| speeds.value(row));
-    })?;
     engine.close(CLOSING_MAX);
     Ok(())
+}
+
+/// Tells the interfaces that are found what the rows of an answer say of them.
+fn each(
+    question: &Question<'_>,
+    engine: &Engine,
+    found: &mut BTreeMap<InterfaceKey, InterfaceBody>,
+    statement: &str,
+    tell: fn(&mut InterfaceBody, &RecordBatch, usize),
+) -> Answered<()> {
+    for batch in engine.sql_on(statement, &question.turn.control)? {
+        let batch = batch?;
+        for row in 0..batch.num_rows() {
+            if let Some(body) = key(&batch, 0, 1, row).and_then(|key| found.get_mut(&key)) {
+                tell(body, &batch, row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes a name. What an agent no longer says by SNMP is gone; a record that has no description leaves that of another.
+fn name(body: &mut InterfaceBody, batch: &RecordBatch, row: usize) {
+    let (name, description) = (text(batch, "name", row), text(batch, "description", row));
+    let is_all = text(batch, "scope", row).is_some_and(|scope| scope.starts_with(SNMP_SCOPE));
+    body.name = name.or(body.name.take().filter(|_| !is_all));
+    body.description = description.or(body.description.take().filter(|_| !is_all));
+}
+
+/// Takes a speed where none is known.
+fn speed(body: &mut InterfaceBody, batch: &RecordBatch, row: usize) {
+    let speeds = batch.column_by_name("speed").and_then(|values| values.as_primitive_opt::<UInt64Type>());
+    let speed = speeds.filter(|speeds| speeds.is_valid(row)).map(|speeds| speeds.value(row));
+    body.speed_bps = body.speed_bps.or(speed);
 }
 
 /// Exporter and index of a row.
@@ -230,4 +284,49 @@ fn text(batch: &RecordBatch, name: &str, row: usize) -> Option<String> {
         None => texts.as_string_opt::<i32>()?.value(row),
     };
     Some(text).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_flow::{OptionsKind, OptionsRow, OptionsRows};
+
+    use super::*;
+
+    /// What is known after a row of a record, and then one of an agent.
+    fn described(record: Option<&str>, agent: Option<&str>) -> [Option<String>; 2] {
+        let mut rows = OptionsRows::default();
+        for (scope, description) in
+            [("interface 7", record), ("snmp interface 7", Some("to Berlin")), ("snmp interface 7", agent)]
+        {
+            let kind = OptionsKind::Interface;
+            let row = OptionsRow {
+                kind,
+                scope,
+                key: Some(7),
+                name: Some("lo"),
+                description,
+                ..OptionsRow::blank(0, &[192, 0, 2, 1], 0, 10)
+            };
+            rows.push(&row, std::iter::empty());
+        }
+        let rows = rows.take().expect("rows");
+        let mut body = InterfaceBody::default();
+        (0..3).for_each(|row| name(&mut body, rows.record_batch(), row));
+        [body.name, body.description]
+    }
+
+    #[test]
+    fn a_description_that_an_agent_no_longer_has_is_gone() {
+        let named = |description: Option<&str>| [Some("lo".to_owned()), description.map(str::to_owned)];
+        assert_eq!(described(None, Some("to Kiel")), named(Some("to Kiel")));
+        assert_eq!(described(Some("ours"), None), named(None));
+    }
+
+    #[test]
+    fn speeds_are_those_of_a_time() {
+        let statement = speeds_statement(0, DAY_MS).expect("times");
+        let within = "received > '1970-01-01T00:00:00Z' AND received <= '1970-01-02T00:00:00Z'";
+        assert!(statement.contains(within), "{statement}");
+        assert_eq!(speeds_statement(i64::MIN, i64::MAX), None);
+    }
 }

@@ -3,8 +3,12 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::{
+    ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray, UInt32Array, UInt64Array, new_null_array,
+};
 use weir_archive::Snapshot;
 use weir_flow::{Column, FlowBatchBuilder, Table, parse_address};
 
@@ -229,4 +233,48 @@ fn names_that_exporters_report_are_printed_without_a_file() {
     };
     assert_eq!(known(""), "xe-0/0/7");
     assert_eq!(known(", \"at\": \"2025-11-24T16:00:00.500Z\""), "old");
+}
+
+/// Rows of counters of interface 7 of 192.0.2.1: when they were received, and the speed.
+fn speeds(rows: &[(i64, u64)]) -> weir_flow::TableBatch {
+    let schema = Table::InterfaceCounters.schema();
+    let count = rows.len();
+    let columns = schema.fields().iter().map(|field| -> ArrayRef {
+        match field.name().as_str() {
+            "received" => {
+                let times = rows.iter().map(|(received_ms, _)| *received_ms);
+                Arc::new(TimestampMillisecondArray::from_iter_values(times).with_timezone("UTC"))
+            }
+            "exporter" => Arc::new(BinaryArray::from(vec![&[192, 0, 2, 1][..]; count])),
+            "if_index" => Arc::new(UInt32Array::from(vec![7; count])),
+            "if_speed" => Arc::new(UInt64Array::from_iter_values(rows.iter().map(|(_, speed)| *speed))),
+            _ => new_null_array(field.data_type(), count),
+        }
+    });
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns.collect()).expect("columns of the table");
+    weir_flow::TableBatch::try_new(Table::InterfaceCounters, batch).expect("rows of the table")
+}
+
+#[test]
+fn a_speed_is_the_newest_of_the_time_that_is_asked_about() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    // 2025-11-24T16:00:00Z; a link of 10 Gbit/s that has 1 Gbit/s three days later
+    let (begin_ms, day_ms) = (1_764_000_000_000, 86_400_000);
+    let others = vec![speeds(&[(begin_ms, 10_000_000_000), (begin_ms + 3 * day_ms, 1_000_000_000)])];
+    let side_tables = weir_flow::SideTables { others, ..weir_flow::SideTables::default() };
+    let (mut writer, _) = weir_archive::Writer::open(&archive, weir_archive::ArchiveOptions::default()).expect("open");
+    writer.append(weir_flow::Delivery { flows: None, side_tables }).expect("appended");
+    writer.close().expect("closed");
+    let service = super::service::Service::start(&["--archive", &archive.display().to_string()]);
+    let known = |at: &str| {
+        let body = format!("{{\"values\": {{\"in_if\": [\"192.0.2.1/7\"]}}{at}}}");
+        let answer = service.ask("POST", "/api/v1/names", &["Content-Type: application/json"], &body).json();
+        answer["in_if"]["192.0.2.1/7"]["speed"].as_u64()
+    };
+    assert_eq!(known(""), Some(1_000_000_000));
+    let at = |day: u32, month: u32| known(&format!(", \"at\": \"2025-{month}-{day:02}T17:00:00Z\""));
+    // within a day of the first, two days after it, after the second, and long after both
+    assert_eq!([at(24, 11), at(26, 11), at(27, 11)], [10_000_000_000, 10_000_000_000, 1_000_000_000].map(Some));
+    assert_eq!([at(23, 11), at(31, 12)], [None, Some(1_000_000_000)]);
 }

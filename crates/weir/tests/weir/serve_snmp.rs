@@ -53,6 +53,11 @@ fn what_is_wrong_with_a_section_is_said_before_it_begins() {
         ("[[snmp]]\nexporters = 'router'\ncommunity = 'env:COMMUNITY'\n", "'router' is no address"),
         ("[[snmp]]\nexporters = '192.0.2.1'\n", "neither a community nor a user"),
         ("[[snmp]]\nexporters = '192.0.2.1'\ncommunity = 'public'\n", "a secret is not written here"),
+        (
+            "[[snmp]]\nexporters = '192.0.2.1'\ncommunity = 'env:ONE'\n\
+             [[snmp]]\nexporters = ['192.0.2.2', '192.0.2.1=10.0.0.1']\ncommunity = 'env:OTHER'\n",
+            "192.0.2.1 is an exporter of two sections [[snmp]]",
+        ),
         ("[[snmp]]\nexporters = '192.0.2.1'\nuser = 'weir'\n", "the user has no authentication_password"),
     ] {
         std::fs::write(&config, text).expect("written");

@@ -226,7 +226,7 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
     file.section::<CollectSection>("collect")?;
     file.list::<MeterSection>("meter")?;
     #[cfg(feature = "snmp")]
-    file.list::<weir_snmp::SnmpOptions>("snmp")?;
+    snmp_sections(&file)?;
     file.section::<IngestOptions>("ingest")?;
     file.list::<ChainSection>("chain")?;
     file.section::<StatisticsSection>("statistics")?;
@@ -292,7 +292,7 @@ impl Settings {
         let ingest = section::<IngestOptions>(&file, "ingest", &named)?.map(Ingest::new);
         let is_polling = !file.tables("snmp").is_empty();
         #[cfg(feature = "snmp")]
-        let snmp: Vec<weir_snmp::SnmpOptions> = file.list("snmp").map_err(&named)?;
+        let snmp = snmp_sections(&file).map_err(&named)?;
         let has_other = archive.folder.is_some() || !meters.is_empty() || ingest.is_some() || is_polling;
         let collect = collect_section(args, &file, has_other, &named)?;
         let mut http: HttpOptions = section(&file, "http", &named)?.unwrap_or_default();
@@ -419,6 +419,23 @@ fn collect_section(
         collect.listening.listen = vec!["127.0.0.1:0".to_owned()];
     }
     Ok(Some(collect))
+}
+
+/// The sections `snmp`. An exporter is in one of them: two would write its names and counters in turns.
+#[cfg(feature = "snmp")]
+fn snmp_sections(file: &ConfigFile) -> Result<Vec<weir_snmp::SnmpOptions>, OptionError> {
+    let sections: Vec<weir_snmp::SnmpOptions> = file.list("snmp")?;
+    let mut asked = std::collections::HashMap::new();
+    for (number, section) in sections.iter().enumerate() {
+        for polled in &section.exporters {
+            // twice in the same section is an error of that section
+            if *asked.entry(polled.exporter).or_insert(number) != number {
+                let wrong = format!("[snmp] {} is an exporter of two sections [[snmp]]", polled.exporter);
+                return Err(OptionError::new("exporters", wrong).with_hint("name each exporter in one section"));
+            }
+        }
+    }
+    Ok(sections)
 }
 
 fn section<O: Options>(
