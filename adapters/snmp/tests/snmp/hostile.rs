@@ -320,8 +320,11 @@ fn a_name_is_cleaned() {
     assert_eq!(polling.names_by_index(), names(&[(3, "a\u{fffd}[2Jb")]));
 }
 
+/// A column: its object identifier, the tag of its values, and they.
+type Column = (&'static [u8], u8, [&'static [u8]; 2]);
+
 /// Columns of two interfaces: that of names first, each with the tag and the values of its rows.
-const TABLE: [(&[u8], u8, [&[u8]; 2]); 6] = [
+const TABLE: [Column; 6] = [
     (IF_NAMES, OCTETS, [b"lo", b"eth0"]),
     (IF_DESCR, OCTETS, [b"Loopback", b"Ethernet"]),
     (IF_ALIAS, OCTETS, [b"ours", b"to Berlin"]),
