@@ -314,6 +314,8 @@ export interface Backtest {
   /** Those without an answer, and why the first of them has none. */
   windows_failed?: number;
   failure?: string | null;
+  /** Those that were not asked, because the archive has less of the past than `history_min`. */
+  windows_without_past: number;
   rows: Count;
   suppressed: number;
   rows_shed: Count;

@@ -148,9 +148,8 @@ class FixtureServer {
         return error ? { ok: false, error } : { ok: true };
       }
       case "POST watches/check": {
-        const at = statementOf((JSON.parse(body) as { text: string }).text)?.indexOf("FORM") ?? -1;
-        const detail = "expected an expression, found FORM";
-        return at < 0 ? { ok: true, error: null, plan: "windows of 1m" } : { ok: false, error: problem(400, "the statement is wrong", detail, "did you mean 'FROM'?", { from: at, to: at + 4 }), plan: null };
+        const error = wrongWatch((JSON.parse(body) as { text: string }).text);
+        return { ok: error === null, error, plan: error ? null : "windows of 1m" };
       }
       case "GET exporters/10.0.0.2":
         return [{ domain: 0, version: 9, clock_ahead_ms: -448_000, counters: [{ name: "templates", count: 31, description: "Template Records received." }, { name: "records_lost", count: 114, description: "Records missing." }] }];
@@ -175,7 +174,8 @@ class FixtureServer {
     if (method === "POST" && work === "backtest") {
       const asked = JSON.parse(body) as { from: number; until: number; text?: string };
       // A lower threshold finds more.
-      return backtestAt(this.#answers.nowMs, Math.round((asked.until - asked.from) / 86_400_000), asked.text?.includes("fanout_min = 50") ? 4 : 3);
+      const history = /^history_min = "(\d+)d"$/m.exec(asked.text ?? found?.text ?? "")?.[1] ?? 0;
+      return backtestAt(this.#answers.nowMs, Math.round((asked.until - asked.from) / 86_400_000), asked.text?.includes("fanout_min = 50") ? 4 : 3, Number(history));
     }
     if (method === "POST" && found) {
       const watch = { ...found, paused: work === "pause" };
@@ -183,9 +183,14 @@ class FixtureServer {
       return watch;
     }
     if (method === "PUT") {
-      const watch: Watch = found ?? { name, title: "", severity: "notice", paused: false, error: null, counts: null, text: "" };
-      this.#watches = [...this.#watches.filter((each) => each !== found), { ...watch, text: body }];
-      return { ...watch, text: body };
+      const wrong = wrongWatch(body);
+      if (wrong) throw wrong;
+      // A pause stays, whatever the file says.
+      const isPaused = found !== undefined && found.paused && !pausesItself(found.text);
+      const title = /^title = "(.*)"$/m.exec(body)?.[1] ?? "";
+      const watch: Watch = { name, title, severity: found?.severity || "notice", paused: isPaused || pausesItself(body), error: null, counts: found?.counts ?? null, text: body };
+      this.#watches = [...this.#watches.filter((each) => each !== found), watch];
+      return watch;
     }
     if (method === "GET" && found) return found;
     if (method === "DELETE") return {};
@@ -253,6 +258,13 @@ function complete(filter: string, at: number) {
 function problem(status: number, title: string, detail: string, hint?: string, place?: { from: number; to: number }): ProblemBody {
   return { type: "about:blank", title, status, detail, hint, place };
 }
+
+function wrongWatch(file: string): ProblemBody | null {
+  const at = statementOf(file)?.indexOf("FORM") ?? -1;
+  return at < 0 ? null : problem(400, "the statement is wrong", "expected an expression, found FORM", "did you mean 'FROM'?", { from: at, to: at + 4 });
+}
+
+const pausesItself = (file: string) => /^paused = true$/m.test(file);
 
 function json(response: ServerResponse, status: number, body: unknown, type = "application/json"): void {
   response.writeHead(status, { "Content-Type": type });
