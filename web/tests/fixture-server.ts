@@ -2,13 +2,14 @@
 // It is no part of the product. What the pages ask, it remembers in `requests`.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { existsSync, readFileSync, statSync } from "node:fs";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, isIP } from "node:net";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { ProblemBody, Report, Watch } from "../src/api.ts";
+import type { KnownNames, ProblemBody, Report, Watch } from "../src/api.ts";
 import { csv } from "../src/cells.ts";
 import { Answers } from "./fixture-answers.ts";
 import { COLUMNS } from "./fixture-data.ts";
+import { parseTime } from "../src/times.ts";
 import { statementOf } from "../src/watchText.ts";
 import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, interfacesAt, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
 
@@ -25,7 +26,6 @@ const PARAMETERS: Record<string, string[]> = {
   "GET flows": [...WHICH, "columns", "order", "limit", "offset", "totals"],
   "GET biflows": [...WHICH, "order", "limit", "offset"],
   "GET flows/download": [...WHICH, "columns", "order", "limit", "format"],
-  "GET names": ["addresses"],
   "GET exporters/10.0.0.2": WINDOW,
   "GET interfaces": [...WINDOW, "scaled"],
   "GET rank": [...COUNTED, "by", "limit"],
@@ -124,8 +124,10 @@ class FixtureServer {
         this.#reports = this.#reports.map((each) => (each.watch === ack.watch && each.key === (ack.key ?? "") ? { ...each, acknowledged: true } : each));
         return {};
       }
+      case "POST names":
+        return this.#names(JSON.parse(body) as NamesBody);
       case "GET names":
-        return namesOf(parameters.get("addresses") ?? "");
+        throw problem(405, "the method is not possible", "GET is not possible here");
       case "GET interfaces":
         return interfacesAt();
       case "GET flows/download":
@@ -197,6 +199,18 @@ class FixtureServer {
     throw problem(404, "there is no such thing", `${what} is not known`);
   }
 
+  #names(asked: NamesBody): KnownNames {
+    const strange = Object.keys(asked).find((key) => !["values", "at", "from"].includes(key));
+    if (strange !== undefined) throw problem(400, "the request is wrong", `unknown field \`${strange}\``);
+    const all = Object.values(asked.values).flat();
+    if (all.length > 500) throw problem(400, "the request is wrong", `${all.length} values are asked for, and 500 are possible`);
+    const wrong = all.find((value) => isIP(value) === 0);
+    if (wrong !== undefined) throw problem(400, "the request is wrong", `'${wrong}' is not an address`);
+    const now = this.#answers.nowMs;
+    const at = asked.at === undefined ? null : parseTime(asked.at, now);
+    return Object.fromEntries(Object.entries(asked.values).map(([column, values]) => [column, namesOf(values, at, now)]));
+  }
+
   #sql(statement: string): unknown {
     const wrong = wrongStatement(statement);
     if (wrong) throw wrong;
@@ -226,6 +240,12 @@ class FixtureServer {
   }
 }
 
+interface NamesBody {
+  values: Record<string, string[]>;
+  at?: string;
+  from?: string;
+}
+
 interface Wrong {
   message: string;
   hint?: string;
@@ -238,6 +258,13 @@ function wrongStatement(statement: string): ProblemBody | null {
   const from = Buffer.byteLength(statement.slice(0, Math.max(at, 0)));
   return at < 0 ? null : problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from, to: from + 4 });
 }
+
+function wrongWatch(file: string): ProblemBody | null {
+  const at = statementOf(file)?.indexOf("FORM") ?? -1;
+  return at < 0 ? null : problem(400, "the statement is wrong", "expected an expression, found FORM", "did you mean 'FROM'?", { from: at, to: at + 4 });
+}
+
+const pausesItself = (file: string) => /^paused = true$/m.test(file);
 
 function checkFilter(filter: string): Wrong | null {
   for (const match of filter.matchAll(/[a-z]+/gi)) {
@@ -258,13 +285,6 @@ function complete(filter: string, at: number) {
 function problem(status: number, title: string, detail: string, hint?: string, place?: { from: number; to: number }): ProblemBody {
   return { type: "about:blank", title, status, detail, hint, place };
 }
-
-function wrongWatch(file: string): ProblemBody | null {
-  const at = statementOf(file)?.indexOf("FORM") ?? -1;
-  return at < 0 ? null : problem(400, "the statement is wrong", "expected an expression, found FORM", "did you mean 'FROM'?", { from: at, to: at + 4 });
-}
-
-const pausesItself = (file: string) => /^paused = true$/m.test(file);
 
 function json(response: ServerResponse, status: number, body: unknown, type = "application/json"): void {
   response.writeHead(status, { "Content-Type": type });

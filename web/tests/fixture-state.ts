@@ -1,5 +1,5 @@
 // What the fixture server says about exporters, watches, reports, the archive and series.
-import type { AddressName, ArchiveAnswer, Backtest, Books, Dashboard, Exporter, Interface, JournalReport, Live, Report, SeriesNames, Watch } from "../src/api.ts";
+import type { ArchiveAnswer, Backtest, Books, Dashboard, Exporter, Interface, JournalReport, KnownName, Live, Report, SeriesNames, Watch } from "../src/api.ts";
 import { COMPLETE, INCOMPLETE, UNKNOWN } from "./fixture-answers.ts";
 import { mix, SCANNER } from "./fixture-data.ts";
 
@@ -116,14 +116,17 @@ export function seriesAt(family: string | null): SeriesNames {
   };
 }
 
-const NAMES: AddressName[] = [
-  { address: "198.51.100.10", label: "web shop", country: "DE", asn: 64_498 },
-  { address: SCANNER, label: null, country: "NL", asn: 64_499 },
-];
+const NAMES: Record<string, KnownName> = {
+  "198.51.100.10": { label: "web shop", country: "DE", as: 64_498 },
+  [SCANNER]: { country: "NL", as: 64_499 },
+};
+/** By the file about labels that there was until two days ago. */
+const NAMES_BEFORE: Record<string, KnownName> = { ...NAMES, "198.51.100.10": { label: "old shop", country: "DE", as: 64_498 } };
 
 /** Of what is asked only what is known. */
-export function namesOf(addresses: string): AddressName[] {
-  return NAMES.filter((each) => addresses.split(",").includes(each.address));
+export function namesOf(addresses: string[], atMs: number | null, nowMs: number): Record<string, KnownName> {
+  const known = atMs !== null && atMs < nowMs - 2 * DAY_MS ? NAMES_BEFORE : NAMES;
+  return Object.fromEntries(Object.entries(known).filter(([address]) => addresses.includes(address)));
 }
 
 export function interfacesAt(): Interface[] {

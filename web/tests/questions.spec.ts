@@ -367,7 +367,46 @@ test("values have names, and what was translated is shown", async ({ page, weir 
   await expect(page.getByText("xe-0/0/3 · to transit").first()).toBeVisible();
   await expect(page.getByText(/^of 10\.0 Gbit\/s at most in [\d.]+ %, out [\d.]+ %$/)).toBeVisible();
   // Many values, few requests.
-  expect(weir.requests.filter((each) => each.startsWith("GET names")).length).toBeLessThan(12);
+  expect(weir.requests.filter((each) => each.includes(" names")).length).toBeLessThan(12);
+});
+
+test("addresses are called what they were at the end of the time", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs names");
+  const until = Date.now() - 3 * 86_400_000;
+  const time = `from=${new Date(until - 3_600_000).toISOString()}&until=${new Date(until).toISOString()}`;
+  await weir.open(`#/explore?by=dst_addr&view=table&${time}`);
+  const row = page.locator("section[aria-label=table] tbody tr", { hasText: "198.51.100.10" });
+  await expect(row).toContainText("old shop DE");
+  await weir.open("#/explore?by=dst_addr&view=table");
+  await expect(row).toContainText("web shop DE");
+  await weir.open(`#/host/198.51.100.10?${time}`);
+  await expect(page.locator(".facts")).toContainText("old shop DE");
+});
+
+test("names are asked as the server takes it", async ({ page, weir }) => {
+  const answered = page.waitForResponse((response) => response.url().includes("/api/v1/names"));
+  await weir.open("#/explore");
+  const answer = await answered;
+  expect(answer.status()).toBe(200);
+  expect(Object.keys((await answer.json()) as object)).toEqual(["src_addr"]);
+});
+
+test("a server without names is not asked for them again", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "counts requests");
+  let asked = 0;
+  await page.route("**/api/v1/names*", async (route) => {
+    asked += 1;
+    await route.fulfill({ status: 405, body: "" });
+  });
+  const first = page.waitForResponse((response) => response.url().includes("/api/v1/names"));
+  await weir.open("#/explore");
+  await first;
+  await expect(page.locator("section[aria-label=table] tbody tr").first()).toBeVisible();
+  // Other addresses, in the same page.
+  await page.evaluate(() => (location.hash = "#/explore?by=dst_addr"));
+  await expect(page.getByRole("columnheader", { name: "dst addr" })).toBeVisible();
+  await page.waitForTimeout(500);
+  expect(asked).toBe(1);
 });
 
 test("what nobody scrolls to is not asked", async ({ page, weir }) => {
