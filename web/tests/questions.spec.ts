@@ -484,7 +484,7 @@ test("countries are on a map, and asked for by keys and clicks", async ({ page, 
   await expect(picture.locator(".shown")).toContainText(first);
   await expectAccessible(page);
   await page.getByRole("button", { name: "Destination" }).click();
-  await expect(page).toHaveURL(/by=dst_country,src_addr&view=map/);
+  await expect(page).toHaveURL(/#\/explore\?view=map&ends=dst$/);
   await picture.locator("[data-code=DE]").hover();
   await expect(picture.locator(".shown")).toContainText(/^Germany · [\d.]+ [kMG]B, [\d.]+ %/);
   await picture.locator("[data-code=DE]").click();
@@ -500,14 +500,29 @@ test("countries are on a map, and asked for by keys and clicks", async ({ page, 
   // What is typed goes along.
   await page.getByLabel("filter", { exact: true }).fill("proto tcp");
   await page.getByRole("button", { name: "Either end" }).click();
-  await expect(page).toHaveURL(/filter=proto\+tcp&by=src_country,dst_country,src_addr&view=map/);
+  await expect(page).toHaveURL(/#\/explore\?filter=proto\+tcp&view=map&ends=either$/);
   await expect(picture.getByText("A flow between two countries counts for both.")).toBeVisible();
   await picture.getByRole("button", { name: /^Germany/ }).focus();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/filter=proto\+tcp\+and\+country\+DE&/);
-  // The other pictures are of the same question.
+  // The other pictures are of the dimensions as they were.
   await page.getByRole("button", { name: "Table" }).click();
-  await expect(page.getByRole("columnheader", { name: "dst country" })).toBeVisible();
+  await expect(page.getByRole("columnheader", { name: "src addr" })).toBeVisible();
+});
+
+test("the ends of a map leave every dimension", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "knows the flows");
+  await weir.open("#/explore?by=src_addr,dst_addr,protocol,dst_port&view=map");
+  await page.getByRole("button", { name: "Either end" }).click();
+  await expect(page).toHaveURL(/\?by=src_addr,dst_addr,protocol,dst_port&view=map&ends=either$/);
+  await expect(page.getByRole("button", { name: "Either end" })).toHaveAttribute("aria-pressed", "true");
+  await expect(page.getByRole("group", { name: "map of bytes by country of either end" })).toBeVisible();
+  // A link that names the ends as dimensions is of these.
+  await weir.open("#/explore?by=dst_country&view=map");
+  await expect(page.getByRole("group", { name: "map of bytes by country of the destination" })).toBeVisible();
+  await weir.open("#/explore?by=src_addr,dst_addr,protocol,dst_port&view=map&ends=either");
+  await page.getByRole("button", { name: "Table" }).click();
+  for (const name of ["src addr", "dst addr", "proto", "dport"]) await expect(page.getByRole("columnheader", { name, exact: true })).toBeVisible();
 });
 
 test("a finger sees a country before it asks for it", async ({ browser, weir }) => {
