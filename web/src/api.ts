@@ -137,13 +137,16 @@ export interface RunningQuestion {
   rows_all: Count;
 }
 
-/** What `/names` knows of an address: labels, GeoIP and AS files of the server. */
-export interface AddressName {
-  address: string;
-  country: string | null;
-  asn: number | null;
-  label: string | null;
+/** What `/names` knows of a value by the files of the server and by exporters; what is not known is left out. */
+export interface KnownName {
+  /** Label of an address, name of an interface. */
+  label?: string;
+  country?: string;
+  as?: number;
 }
+
+/** What `/names` answers: names by value, by column. Values of which nothing is known are left out. */
+export type KnownNames = Record<string, Record<string, KnownName>>;
 
 export interface InterfaceTraffic {
   flows: Count;
@@ -311,6 +314,8 @@ export interface JournalReport {
 
 export interface Backtest {
   windows: number;
+  /** Those that were not asked, because the archive has less of the past than `history_min`. */
+  windows_without_past: number;
   /** Those without an answer, and why the first of them has none. */
   windows_failed?: number;
   failure?: string | null;

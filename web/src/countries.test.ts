@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { AnswerColumn, Cell, TableAnswer } from "./api.ts";
-import { byCountry, countryName, endsOf, placesOf, strength, withEnds } from "./countries.ts";
+import { byCountry, countryName, endsOf, placesOf, strength } from "./countries.ts";
 
 const column = (name: string): AnswerColumn => ({ name, label: name, type: name.endsWith("country") ? "text" : "number" });
 
@@ -11,16 +11,15 @@ function answer(by: string[], rows: Cell[][], bytes: number | string): TableAnsw
 
 describe("countries", () => {
   it("are of the end that the dimensions name", () => {
-    expect(endsOf(["src_addr"])).toBe("src");
-    expect(endsOf(["dst_port", "dst_country"])).toBe("dst");
-    expect(endsOf(["dst_country", "src_country"])).toBe("either");
+    expect(endsOf({ by: ["src_addr"], ends: "" })).toBe("src");
+    expect(endsOf({ by: ["dst_port", "dst_country"], ends: "" })).toBe("dst");
+    expect(endsOf({ by: ["dst_country", "src_country"], ends: "" })).toBe("either");
   });
 
-  it("of another end leave the other dimensions", () => {
-    expect(withEnds(["src_addr"], "dst")).toEqual(["dst_country", "src_addr"]);
-    expect(withEnds(["src_country", "dst_port"], "either")).toEqual(["src_country", "dst_country", "dst_port"]);
-    expect(withEnds(["dst_port", "src_country", "dst_country"], "src")).toEqual(["src_country", "dst_port"]);
-    expect(withEnds(["a", "b", "c", "d"], "src")).toEqual(["src_country", "a", "b", "c"]);
+  it("are of the end that was chosen, whatever the dimensions name", () => {
+    expect(endsOf({ by: ["src_addr"], ends: "dst" })).toBe("dst");
+    expect(endsOf({ by: ["dst_country"], ends: "src" })).toBe("src");
+    expect(endsOf({ by: ["src_addr", "dst_addr", "protocol", "dst_port"], ends: "either" })).toBe("either");
   });
 
   it("have names, and what is no country has none", () => {

@@ -1,13 +1,9 @@
 // Countries of flows: which end of them a question is about, the table by country, and what a map shows of it. The codes are those
 // that were kept with the flows; a flow of which none was kept has none.
 import type { AnswerColumn, Cell, Count, Measure, TableAnswer } from "./api.ts";
-import { DIMENSIONS_MAX } from "./question.ts";
+import type { Ends, Question } from "./question.ts";
 import { toNumber } from "./units.ts";
 
-/** Whose country: that of the source, of the destination, or of any of the two. */
-export type Ends = "src" | "dst" | "either";
-
-export const ENDS: Ends[] = ["src", "dst", "either"];
 /** What a map is of, as headings have it. */
 export const COUNTRIES_OF: Record<Ends, string> = { src: "country of the source", dst: "country of the destination", either: "country of either end" };
 /** Countries, and pairs of them: more than there are of the first, and as many as the server gives of the second. */
@@ -22,16 +18,11 @@ export function columnsOf(ends: Ends): string[] {
   return COLUMNS[ends];
 }
 
-/** The end that the dimensions name; without one, the source. */
-export function endsOf(by: string[]): Ends {
+/** The end that was chosen, or that the dimensions name; without any, the source. The dimensions are of the other pictures, too. */
+export function endsOf({ by, ends }: Pick<Question, "by" | "ends">): Ends {
+  if (ends !== "") return ends;
   if (!by.includes("dst_country")) return "src";
   return by.includes("src_country") ? "either" : "dst";
-}
-
-/** The dimensions with the countries of these ends in front; what else is there stays. */
-export function withEnds(by: string[], ends: Ends): string[] {
-  const others = by.filter((name) => !COLUMNS.either.includes(name));
-  return [...COLUMNS[ends], ...others].slice(0, DIMENSIONS_MAX);
 }
 
 const names = new Intl.DisplayNames("en", { type: "region" });

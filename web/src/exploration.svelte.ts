@@ -103,7 +103,7 @@ export class Exploration {
   #askTable(q: Question, before: RequestParameters | null): void {
     const isMap = q.view === "map";
     if (!isMap && (q.by.length === 0 || !(this.#parts.hasTable || q.view === "table"))) return this.table.forget();
-    const ends = endsOf(q.by);
+    const ends = endsOf(q);
     const by = isMap ? columnsOf(ends) : q.by;
     const group = (which: RequestParameters, limit: number, options: object) =>
       request<TableAnswer>("group", { ...which, by: by.join(","), measure: q.measure, limit: isMap ? ROWS_MAX[ends] : limit }, options).then((answer) =>

@@ -1,17 +1,22 @@
 // What values are called: labels and countries that the server knows of addresses, asked in one request for all that are shown;
 // names of interfaces, by the options of their exporters; and the usual names of ports and countries, which need no server.
 import { SvelteMap } from "svelte/reactivity";
-import type { AddressName, Cell, Interface } from "./api.ts";
+import type { Cell, Interface, KnownNames } from "./api.ts";
 import { Problem, request } from "./client.ts";
 import { countryName } from "./countries.ts";
 import { isAddress } from "./filterText.ts";
 import { server } from "./server.svelte.ts";
 import type { Surroundings } from "./things.ts";
+import { toParameter } from "./times.ts";
 
 /** What is shown within this time is asked in one request. */
 const GATHER_MS = 40;
-/** An address of a request has its length; the server takes a thousand. */
+/** Addresses of a request; the server takes 500. */
 const ADDRESSES_MAX = 200;
+/** The column of addresses in requests: what is known of one is the same in all columns. */
+const COLUMN = "src_addr";
+/** Statuses of servers without names, or without names for who asks. */
+const WITHOUT_NAMES = [403, 404, 405];
 /** Names of interfaces are those of exporters that sent in this time. */
 const INTERFACES_FROM = "-1h";
 
@@ -29,29 +34,34 @@ const PORTS: Record<string, string> = {
 };
 
 class Names {
+  /** By the time that they are of and the address; without a time, the newest. */
   #addresses = new SvelteMap<string, string>();
   #interfaces = new SvelteMap<string, Interface>();
   #asked = new Set<string>();
-  #waiting: string[] = [];
+  /** Addresses by the time that their names are wanted of. */
+  #waiting = new Map<string, string[]>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Servers without names say so once, and are not asked again. */
   #isOff = false;
   #hasInterfaces = false;
 
-  /** In one line: `backup server DE`, `xe-0/0/3`, `https`. What is not known yet is asked for. */
-  text(column: string, value: Cell | undefined, row: Surroundings = {}): string {
+  /**
+   * In one line: `backup server DE`, `xe-0/0/3`, `https`. What is not known yet is asked for. Addresses are called what they were
+   * at the end of the question's time, `until`; interfaces what they are now.
+   */
+  text(column: string, value: Cell | undefined, row: Surroundings = {}, until = "now"): string {
     if (value === null || value === undefined || value === "") return "";
     const text = String(value);
     if (/_port$/.test(column)) return PORTS[text] ?? "";
     if (/(^|_)country$/.test(column)) return countryName(text);
     if (/^(in|out)_if$/.test(column)) return typeof row.exporter === "string" ? interfaceText(this.interface(row.exporter, text)) : "";
-    return this.#address(text);
+    return this.#address(text, until);
   }
 
-  ofThing(kind: string, name: string): string {
+  ofThing(kind: string, name: string, until: string): string {
     if (kind === "service") return PORTS[name.split("/").at(-1) ?? ""] ?? "";
     if (kind === "interface") return name.includes("/") ? interfaceText(this.interface(name.slice(0, name.lastIndexOf("/")), name.slice(name.lastIndexOf("/") + 1))) : "";
-    return this.#address(name);
+    return this.#address(name, until);
   }
 
   interface(exporter: string, index: string): Interface | null {
@@ -64,30 +74,43 @@ class Names {
     return this.#interfaces.get(`${exporter}/${index}`) ?? null;
   }
 
-  #address(text: string): string {
+  #address(text: string, until: string): string {
     if (!isAddress(text) || text.includes("/")) return "";
-    if (!this.#isOff && !this.#asked.has(text)) {
-      this.#asked.add(text);
-      this.#waiting.push(text);
+    const at = until === "now" ? "" : toParameter(until, Date.now());
+    if (!this.#isOff && !this.#asked.has(keyOf(at, text))) {
+      this.#asked.add(keyOf(at, text));
+      const waiting = this.#waiting.get(at) ?? [];
+      waiting.push(text);
+      this.#waiting.set(at, waiting);
       this.#timer ??= setTimeout(() => void this.#ask(), GATHER_MS);
     }
-    return this.#addresses.get(text) ?? "";
+    return this.#addresses.get(keyOf(at, text)) ?? "";
   }
 
   async #ask(): Promise<void> {
-    const taken = this.#waiting.splice(0, ADDRESSES_MAX);
-    this.#timer = this.#waiting.length > 0 ? setTimeout(() => void this.#ask(), GATHER_MS) : undefined;
+    const [at = "", waiting = []] = this.#waiting.entries().next().value ?? [];
+    const taken = waiting.splice(0, ADDRESSES_MAX);
+    if (waiting.length === 0) this.#waiting.delete(at);
+    this.#timer = this.#waiting.size > 0 ? setTimeout(() => void this.#ask(), GATHER_MS) : undefined;
     try {
-      for (const found of await request<AddressName[]>("names", { addresses: taken.join(",") })) {
-        const text = [found.label ?? (found.asn ? `AS${found.asn}` : ""), found.country].filter((part) => part).join(" ");
-        if (text !== "") this.#addresses.set(found.address, text);
+      const body = { values: { [COLUMN]: taken }, at: at === "" ? undefined : at };
+      const answer = await request<KnownNames>("names", {}, { method: "POST", body });
+      for (const [address, known] of Object.entries(answer[COLUMN] ?? {})) {
+        const text = [known.label ?? (known.as ? `AS${known.as}` : ""), known.country].filter((part) => part).join(" ");
+        if (text !== "") this.#addresses.set(keyOf(at, address), text);
       }
     } catch (error) {
       // Names are an addition: without them everything else is as it is.
-      this.#isOff = error instanceof Problem && (error.status === 403 || error.status === 404);
-      if (!this.#isOff) taken.forEach((address) => this.#asked.delete(address));
+      const status = error instanceof Problem ? error.status : 0;
+      if (WITHOUT_NAMES.includes(status)) this.#isOff = true;
+      // What is wrong with a request stays wrong.
+      else if (status !== 400) taken.forEach((address) => this.#asked.delete(keyOf(at, address)));
     }
   }
+}
+
+function keyOf(at: string, address: string): string {
+  return `${at} ${address}`;
 }
 
 function interfaceText(found: Interface | null): string {

@@ -19,7 +19,7 @@ describe("the text of a question", () => {
   ];
   it.each(filters)("comes back from the address: %j", (filter) => {
     const question: Question = {
-      filter, from: "2026-11-24T14:00:00Z", until: "-5m", by: ["src_as", "dst_as"], measure: "packets", top: 20, view: "sankey", previous: true, scaled: true,
+      filter, from: "2026-11-24T14:00:00Z", until: "-5m", by: ["src_as", "dst_as"], measure: "packets", top: 20, view: "sankey", ends: "either", previous: true, scaled: true,
     };
     // As a browser does it: through an address.
     const hash = new URL(`http://weir.example/#/explore?${questionText(question)}`).hash;
@@ -30,6 +30,13 @@ describe("the text of a question", () => {
     expect(questionText({ ...USUAL, scaled: true })).toBe("scaled=yes");
     expect(read("scaled=yes").question).toEqual({ ...USUAL, scaled: true });
     expect(read("scaled=no")).toEqual({ question: USUAL, ignored: [] });
+  });
+
+  it("has the ends of a map beside as many dimensions as there may be", () => {
+    const question: Question = { ...USUAL, by: ["src_addr", "dst_addr", "protocol", "dst_port"], view: "map", ends: "either" };
+    expect(questionText(question)).toBe("by=src_addr,dst_addr,protocol,dst_port&view=map&ends=either");
+    expect(read(questionText(question))).toEqual({ question, ignored: [] });
+    expect(read("ends=both")).toEqual({ question: USUAL, ignored: ["ends=both: must be one of src, dst, either"] });
   });
 
   it("has no dimension when none is asked", () => {

@@ -4,6 +4,9 @@ import type { Measure } from "./api.ts";
 
 export type View = "stacked" | "lines" | "heatmap" | "sankey" | "map" | "table";
 
+/** Whose country a map shows: that of the source, of the destination, or of any of the two. */
+export type Ends = "src" | "dst" | "either";
+
 export interface Question {
   filter: string;
   from: string;
@@ -12,6 +15,8 @@ export interface Question {
   measure: Measure;
   top: number;
   view: View;
+  /** Of a map; empty for what `by` names. */
+  ends: Ends | "";
   /** Compared with the time of the same length directly before. */
   previous: boolean;
   /** Packets and bytes times the sampling interval of each flow, for the filter too. */
@@ -19,6 +24,7 @@ export interface Question {
 }
 
 export const VIEWS: View[] = ["stacked", "lines", "heatmap", "sankey", "map", "table"];
+export const ENDS: Ends[] = ["src", "dst", "either"];
 export const MEASURES: Measure[] = ["bytes", "packets", "flows"];
 export const TOP_MAX = 1000;
 export const DIMENSIONS_MAX = 4;
@@ -31,6 +37,7 @@ export const USUAL: Question = {
   measure: "bytes",
   top: 10,
   view: "stacked",
+  ends: "",
   previous: false,
   scaled: false,
 };
@@ -71,7 +78,7 @@ export interface Read {
   ignored: string[];
 }
 
-const KNOWN = new Set(["filter", "from", "until", "by", "measure", "top", "view", "previous", "scaled"]);
+const KNOWN = new Set(["filter", "from", "until", "by", "measure", "top", "view", "ends", "previous", "scaled"]);
 
 /** The question of a text; `extra` are parameters that the page reads itself. */
 export function questionFrom(parameters: Parameters, extra: string[] = []): Read {
@@ -107,6 +114,7 @@ export function questionFrom(parameters: Parameters, extra: string[] = []): Read
     measure: oneOf("measure", MEASURES, USUAL.measure),
     top,
     view: oneOf("view", VIEWS, USUAL.view),
+    ends: oneOf<Ends | "">("ends", ENDS, USUAL.ends),
     previous: oneOf("previous", ["yes", "no"] as const, "no") === "yes",
     scaled: oneOf("scaled", ["yes", "no"] as const, "no") === "yes",
   };
@@ -126,6 +134,7 @@ export function questionText(question: Question): string {
   add("measure", question.measure, USUAL.measure);
   add("top", String(question.top), String(USUAL.top));
   add("view", question.view, USUAL.view);
+  add("ends", question.ends, USUAL.ends);
   add("previous", question.previous ? "yes" : "no", "no");
   add("scaled", question.scaled ? "yes" : "no", "no");
   return printParameters(out);

@@ -2,13 +2,14 @@
 // It is no part of the product. What the pages ask, it remembers in `requests`.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { existsSync, readFileSync, statSync } from "node:fs";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, isIP } from "node:net";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { ProblemBody, Report, Watch } from "../src/api.ts";
+import type { KnownNames, ProblemBody, Report, Watch } from "../src/api.ts";
 import { csv } from "../src/cells.ts";
 import { Answers } from "./fixture-answers.ts";
 import { COLUMNS } from "./fixture-data.ts";
+import { parseTime } from "../src/times.ts";
 import { statementOf } from "../src/watchText.ts";
 import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, interfacesAt, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
 
@@ -25,7 +26,6 @@ const PARAMETERS: Record<string, string[]> = {
   "GET flows": [...WHICH, "columns", "order", "limit", "offset", "totals"],
   "GET biflows": [...WHICH, "order", "limit", "offset"],
   "GET flows/download": [...WHICH, "columns", "order", "limit", "format"],
-  "GET names": ["addresses"],
   "GET exporters/10.0.0.2": WINDOW,
   "GET interfaces": [...WINDOW, "scaled"],
   "GET rank": [...COUNTED, "by", "limit"],
@@ -124,8 +124,10 @@ class FixtureServer {
         this.#reports = this.#reports.map((each) => (each.watch === ack.watch && each.key === (ack.key ?? "") ? { ...each, acknowledged: true } : each));
         return {};
       }
+      case "POST names":
+        return this.#names(JSON.parse(body) as NamesBody);
       case "GET names":
-        return namesOf(parameters.get("addresses") ?? "");
+        throw problem(405, "the method is not possible", "GET is not possible here");
       case "GET interfaces":
         return interfacesAt();
       case "GET flows/download":
@@ -148,9 +150,8 @@ class FixtureServer {
         return error ? { ok: false, error } : { ok: true };
       }
       case "POST watches/check": {
-        const at = statementOf((JSON.parse(body) as { text: string }).text)?.indexOf("FORM") ?? -1;
-        const detail = "expected an expression, found FORM";
-        return at < 0 ? { ok: true, error: null, plan: "windows of 1m" } : { ok: false, error: problem(400, "the statement is wrong", detail, "did you mean 'FROM'?", { from: at, to: at + 4 }), plan: null };
+        const error = wrongWatch((JSON.parse(body) as { text: string }).text);
+        return { ok: error === null, error, plan: error ? null : "windows of 1m" };
       }
       case "GET exporters/10.0.0.2":
         return [{ domain: 0, version: 9, clock_ahead_ms: -448_000, counters: [{ name: "templates", count: 31, description: "Template Records received." }, { name: "records_lost", count: 114, description: "Records missing." }] }];
@@ -175,7 +176,8 @@ class FixtureServer {
     if (method === "POST" && work === "backtest") {
       const asked = JSON.parse(body) as { from: number; until: number; text?: string };
       // A lower threshold finds more.
-      return backtestAt(this.#answers.nowMs, Math.round((asked.until - asked.from) / 86_400_000), asked.text?.includes("fanout_min = 50") ? 4 : 3);
+      const history = /^history_min = "(\d+)d"$/m.exec(asked.text ?? found?.text ?? "")?.[1] ?? 0;
+      return backtestAt(this.#answers.nowMs, Math.round((asked.until - asked.from) / 86_400_000), asked.text?.includes("fanout_min = 50") ? 4 : 3, Number(history));
     }
     if (method === "POST" && found) {
       const watch = { ...found, paused: work === "pause" };
@@ -183,13 +185,30 @@ class FixtureServer {
       return watch;
     }
     if (method === "PUT") {
-      const watch: Watch = found ?? { name, title: "", severity: "notice", paused: false, error: null, counts: null, text: "" };
-      this.#watches = [...this.#watches.filter((each) => each !== found), { ...watch, text: body }];
-      return { ...watch, text: body };
+      const wrong = wrongWatch(body);
+      if (wrong) throw wrong;
+      // A pause stays, whatever the file says.
+      const isPaused = found !== undefined && found.paused && !pausesItself(found.text);
+      const title = /^title = "(.*)"$/m.exec(body)?.[1] ?? "";
+      const watch: Watch = { name, title, severity: found?.severity || "notice", paused: isPaused || pausesItself(body), error: null, counts: found?.counts ?? null, text: body };
+      this.#watches = [...this.#watches.filter((each) => each !== found), watch];
+      return watch;
     }
     if (method === "GET" && found) return found;
     if (method === "DELETE") return {};
     throw problem(404, "there is no such thing", `${what} is not known`);
+  }
+
+  #names(asked: NamesBody): KnownNames {
+    const strange = Object.keys(asked).find((key) => !["values", "at", "from"].includes(key));
+    if (strange !== undefined) throw problem(400, "the request is wrong", `unknown field \`${strange}\``);
+    const all = Object.values(asked.values).flat();
+    if (all.length > 500) throw problem(400, "the request is wrong", `${all.length} values are asked for, and 500 are possible`);
+    const wrong = all.find((value) => isIP(value) === 0);
+    if (wrong !== undefined) throw problem(400, "the request is wrong", `'${wrong}' is not an address`);
+    const now = this.#answers.nowMs;
+    const at = asked.at === undefined ? null : parseTime(asked.at, now);
+    return Object.fromEntries(Object.entries(asked.values).map(([column, values]) => [column, namesOf(values, at, now)]));
   }
 
   #sql(statement: string): unknown {
@@ -221,6 +240,12 @@ class FixtureServer {
   }
 }
 
+interface NamesBody {
+  values: Record<string, string[]>;
+  at?: string;
+  from?: string;
+}
+
 interface Wrong {
   message: string;
   hint?: string;
@@ -233,6 +258,13 @@ function wrongStatement(statement: string): ProblemBody | null {
   const from = Buffer.byteLength(statement.slice(0, Math.max(at, 0)));
   return at < 0 ? null : problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from, to: from + 4 });
 }
+
+function wrongWatch(file: string): ProblemBody | null {
+  const at = statementOf(file)?.indexOf("FORM") ?? -1;
+  return at < 0 ? null : problem(400, "the statement is wrong", "expected an expression, found FORM", "did you mean 'FROM'?", { from: at, to: at + 4 });
+}
+
+const pausesItself = (file: string) => /^paused = true$/m.test(file);
 
 function checkFilter(filter: string): Wrong | null {
   for (const match of filter.matchAll(/[a-z]+/gi)) {

@@ -1,5 +1,5 @@
 // What the fixture server says about exporters, watches, reports, the archive and series.
-import type { AddressName, ArchiveAnswer, Backtest, Books, Dashboard, Exporter, Interface, JournalReport, Live, Report, SeriesNames, Watch } from "../src/api.ts";
+import type { ArchiveAnswer, Backtest, Books, Dashboard, Exporter, Interface, JournalReport, KnownName, Live, Report, SeriesNames, Watch } from "../src/api.ts";
 import { COMPLETE, INCOMPLETE, UNKNOWN } from "./fixture-answers.ts";
 import { mix, SCANNER } from "./fixture-data.ts";
 
@@ -77,9 +77,14 @@ export function reportsAt(nowMs: number): Report[] {
   return [reportAt(nowMs - 3 * MINUTE_MS, SCANNER, 0), reportAt(nowMs - 70 * MINUTE_MS, "192.0.2.33", 1), reportAt(nowMs - 5 * 60 * MINUTE_MS, "192.0.2.18", 2, true)];
 }
 
-export function backtestAt(nowMs: number, days: number, perDay: number): Backtest {
-  const reports = Array.from({ length: days * perDay }, (_, at): JournalReport => {
-    const end = Math.floor((nowMs - days * DAY_MS + mix(at + 5) * days * DAY_MS) / MINUTE_MS) * MINUTE_MS;
+/** Days of the archive. */
+const ARCHIVE_DAYS = 21;
+
+/** Of windows of a minute, of which those that have less than so many days of the archive before them are not asked. */
+export function backtestAt(nowMs: number, days: number, perDay: number, historyDays: number): Backtest {
+  const daysAsked = Math.min(days, Math.max(0, ARCHIVE_DAYS - historyDays));
+  const reports = Array.from({ length: daysAsked * perDay }, (_, at): JournalReport => {
+    const end = Math.floor((nowMs - daysAsked * DAY_MS + mix(at + 5) * daysAsked * DAY_MS) / MINUTE_MS) * MINUTE_MS;
     const key = at % 3 === 0 ? SCANNER : `192.0.2.${30 + (at % 4)}`;
     return {
       id: `portscan-${end}-${at}`, watch: "portscan", title: "A host tries many services", severity: severityOf(at), window_start: new Date(end - MINUTE_MS).toISOString(),
@@ -88,17 +93,17 @@ export function backtestAt(nowMs: number, days: number, perDay: number): Backtes
   }).sort((a, b) => a.window_end.localeCompare(b.window_end));
   const firings = reports.map((report) => ({ window_end: Date.parse(report.window_end), reports: 1 }));
   return {
-    windows: days * 1440, rows: 48_211_904, suppressed: 12, rows_shed: 0, took_ms: 2140.7, first_ms: nowMs - days * DAY_MS, last_ms: nowMs,
+    windows: days * 1440, windows_without_past: (days - daysAsked) * 1440, windows_failed: 0, failure: null, rows: 48_211_904, suppressed: 12, rows_shed: 0, took_ms: 2140.7, first_ms: nowMs - days * DAY_MS, last_ms: nowMs,
     reports: reports.length, firings, first_reports: reports,
   };
 }
 
 export function archiveAt(nowMs: number): ArchiveAnswer {
-  const days = Array.from({ length: 21 }, (_, at) => ({ table: "flows", day: new Date(nowMs - at * DAY_MS).toISOString().slice(0, 10), segments: 24 + (at % 3), rows: Math.floor(9e6 + mix(at) * 4e6), octets: Math.floor(1.9e8 + mix(at) * 9e7) }));
+  const days = Array.from({ length: ARCHIVE_DAYS }, (_, at) => ({ table: "flows", day: new Date(nowMs - at * DAY_MS).toISOString().slice(0, 10), segments: 24 + (at % 3), rows: Math.floor(9e6 + mix(at) * 4e6), octets: Math.floor(1.9e8 + mix(at) * 9e7) }));
   return {
     folder: "flows", position: 812_331, days,
     tables: [{ table: "flows", segments: 501, rows: 231_904_112, octets: 4_610_331_204 }, { table: "books", segments: 21, rows: 90_720, octets: 9_812_331 }],
-    oldest_ms: nowMs - 21 * DAY_MS, newest_ms: nowMs - 120_000, rows_unsealed: 91_204, tail_octets: 4_100_200, rows_expired: 0, rows_set_aside: 4512, damaged_tails: 0, pending_octets: 0, free_octets: 91_000_000_000,
+    oldest_ms: nowMs - ARCHIVE_DAYS * DAY_MS, newest_ms: nowMs - 120_000, rows_unsealed: 91_204, tail_octets: 4_100_200, rows_expired: 0, rows_set_aside: 4512, damaged_tails: 0, pending_octets: 0, free_octets: 91_000_000_000,
   };
 }
 
@@ -111,14 +116,17 @@ export function seriesAt(family: string | null): SeriesNames {
   };
 }
 
-const NAMES: AddressName[] = [
-  { address: "198.51.100.10", label: "web shop", country: "DE", asn: 64_498 },
-  { address: SCANNER, label: null, country: "NL", asn: 64_499 },
-];
+const NAMES: Record<string, KnownName> = {
+  "198.51.100.10": { label: "web shop", country: "DE", as: 64_498 },
+  [SCANNER]: { country: "NL", as: 64_499 },
+};
+/** By the file about labels that there was until two days ago. */
+const NAMES_BEFORE: Record<string, KnownName> = { ...NAMES, "198.51.100.10": { label: "old shop", country: "DE", as: 64_498 } };
 
 /** Of what is asked only what is known. */
-export function namesOf(addresses: string): AddressName[] {
-  return NAMES.filter((each) => addresses.split(",").includes(each.address));
+export function namesOf(addresses: string[], atMs: number | null, nowMs: number): Record<string, KnownName> {
+  const known = atMs !== null && atMs < nowMs - 2 * DAY_MS ? NAMES_BEFORE : NAMES;
+  return Object.fromEntries(Object.entries(known).filter(([address]) => addresses.includes(address)));
 }
 
 export function interfacesAt(): Interface[] {

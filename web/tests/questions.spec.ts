@@ -367,7 +367,46 @@ test("values have names, and what was translated is shown", async ({ page, weir 
   await expect(page.getByText("xe-0/0/3 · to transit").first()).toBeVisible();
   await expect(page.getByText(/^of 10\.0 Gbit\/s at most in [\d.]+ %, out [\d.]+ %$/)).toBeVisible();
   // Many values, few requests.
-  expect(weir.requests.filter((each) => each.startsWith("GET names")).length).toBeLessThan(12);
+  expect(weir.requests.filter((each) => each.includes(" names")).length).toBeLessThan(12);
+});
+
+test("addresses are called what they were at the end of the time", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs names");
+  const until = Date.now() - 3 * 86_400_000;
+  const time = `from=${new Date(until - 3_600_000).toISOString()}&until=${new Date(until).toISOString()}`;
+  await weir.open(`#/explore?by=dst_addr&view=table&${time}`);
+  const row = page.locator("section[aria-label=table] tbody tr", { hasText: "198.51.100.10" });
+  await expect(row).toContainText("old shop DE");
+  await weir.open("#/explore?by=dst_addr&view=table");
+  await expect(row).toContainText("web shop DE");
+  await weir.open(`#/host/198.51.100.10?${time}`);
+  await expect(page.locator(".facts")).toContainText("old shop DE");
+});
+
+test("names are asked as the server takes it", async ({ page, weir }) => {
+  const answered = page.waitForResponse((response) => response.url().includes("/api/v1/names"));
+  await weir.open("#/explore");
+  const answer = await answered;
+  expect(answer.status()).toBe(200);
+  expect(Object.keys((await answer.json()) as object)).toEqual(["src_addr"]);
+});
+
+test("a server without names is not asked for them again", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "counts requests");
+  let asked = 0;
+  await page.route("**/api/v1/names*", async (route) => {
+    asked += 1;
+    await route.fulfill({ status: 405, body: "" });
+  });
+  const first = page.waitForResponse((response) => response.url().includes("/api/v1/names"));
+  await weir.open("#/explore");
+  await first;
+  await expect(page.locator("section[aria-label=table] tbody tr").first()).toBeVisible();
+  // Other addresses, in the same page.
+  await page.evaluate(() => (location.hash = "#/explore?by=dst_addr"));
+  await expect(page.getByRole("columnheader", { name: "dst addr" })).toBeVisible();
+  await page.waitForTimeout(500);
+  expect(asked).toBe(1);
 });
 
 test("what nobody scrolls to is not asked", async ({ page, weir }) => {
@@ -445,7 +484,7 @@ test("countries are on a map, and asked for by keys and clicks", async ({ page, 
   await expect(picture.locator(".shown")).toContainText(first);
   await expectAccessible(page);
   await page.getByRole("button", { name: "Destination" }).click();
-  await expect(page).toHaveURL(/by=dst_country,src_addr&view=map/);
+  await expect(page).toHaveURL(/#\/explore\?view=map&ends=dst$/);
   await picture.locator("[data-code=DE]").hover();
   await expect(picture.locator(".shown")).toContainText(/^Germany · [\d.]+ [kMG]B, [\d.]+ %/);
   await picture.locator("[data-code=DE]").click();
@@ -461,14 +500,29 @@ test("countries are on a map, and asked for by keys and clicks", async ({ page, 
   // What is typed goes along.
   await page.getByLabel("filter", { exact: true }).fill("proto tcp");
   await page.getByRole("button", { name: "Either end" }).click();
-  await expect(page).toHaveURL(/filter=proto\+tcp&by=src_country,dst_country,src_addr&view=map/);
+  await expect(page).toHaveURL(/#\/explore\?filter=proto\+tcp&view=map&ends=either$/);
   await expect(picture.getByText("A flow between two countries counts for both.")).toBeVisible();
   await picture.getByRole("button", { name: /^Germany/ }).focus();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/filter=proto\+tcp\+and\+country\+DE&/);
-  // The other pictures are of the same question.
+  // The other pictures are of the dimensions as they were.
   await page.getByRole("button", { name: "Table" }).click();
-  await expect(page.getByRole("columnheader", { name: "dst country" })).toBeVisible();
+  await expect(page.getByRole("columnheader", { name: "src addr" })).toBeVisible();
+});
+
+test("the ends of a map leave every dimension", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "knows the flows");
+  await weir.open("#/explore?by=src_addr,dst_addr,protocol,dst_port&view=map");
+  await page.getByRole("button", { name: "Either end" }).click();
+  await expect(page).toHaveURL(/\?by=src_addr,dst_addr,protocol,dst_port&view=map&ends=either$/);
+  await expect(page.getByRole("button", { name: "Either end" })).toHaveAttribute("aria-pressed", "true");
+  await expect(page.getByRole("group", { name: "map of bytes by country of either end" })).toBeVisible();
+  // A link that names the ends as dimensions is of these.
+  await weir.open("#/explore?by=dst_country&view=map");
+  await expect(page.getByRole("group", { name: "map of bytes by country of the destination" })).toBeVisible();
+  await weir.open("#/explore?by=src_addr,dst_addr,protocol,dst_port&view=map&ends=either");
+  await page.getByRole("button", { name: "Table" }).click();
+  for (const name of ["src addr", "dst addr", "proto", "dport"]) await expect(page.getByRole("columnheader", { name, exact: true })).toBeVisible();
 });
 
 test("a finger sees a country before it asks for it", async ({ browser, weir }) => {

@@ -97,6 +97,61 @@ test("a watch is edited, checked, tested on the past, and saved", async ({ page,
   await expect(page.getByText("not saved", { exact: true })).toHaveCount(0);
 });
 
+test("a backtest says which windows had no past to compare with", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs watches of its own");
+  await weir.open("#/watches/portscan");
+  const file = page.getByLabel("file of the watch");
+  await expect(file).toHaveValue(/TUMBLE/);
+  const text = await file.inputValue();
+  const backtest = page.locator("section[aria-label=backtest]");
+  await page.getByLabel("days").selectOption("3");
+  // The archive has 21 days: of the last three, one has 20 before it, and none has 30.
+  await file.fill(`history_min = "20d"\n${text}`);
+  await page.getByRole("button", { name: "Backtest" }).click();
+  await expect(backtest.locator("strong", { hasText: "2 880 windows were not asked: the archive has less of the past than history_min." })).toBeVisible();
+  await expect(backtest.locator(".report").first()).toBeVisible();
+  await file.fill(`history_min = "30d"\n${text}`);
+  await page.getByRole("button", { name: "Backtest" }).click();
+  await expect(backtest.getByText("It was not asked")).toBeVisible();
+  await expect(backtest.locator("strong", { hasText: "4 320 windows were not asked" })).toBeVisible();
+  await expect(backtest.getByText("lower its thresholds")).toHaveCount(0);
+  await expectAccessible(page);
+  await file.fill(text);
+  await page.getByRole("button", { name: "Backtest" }).click();
+  await expect(backtest.locator(".report").first()).toBeVisible();
+  await expect(backtest.getByText("windows were not asked")).toHaveCount(0);
+});
+
+test("a watch whose file was wrong is as the others once it is mended", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs watches of its own");
+  await weir.open("#/watches/beaconing");
+  const file = page.getByLabel("file of the watch");
+  await expect(page.getByRole("alert")).toContainText("no column 'colum'");
+  await expect(page.getByRole("button", { name: "Pause" })).toHaveCount(0);
+  await file.fill('title = "Steady calls"\nquery = "SELECT src_addr FROM flows"\n');
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await expect(page.getByText("Saved; the watch runs with it")).toBeVisible();
+  await expect(page.getByRole("alert")).toHaveCount(0);
+  await expect(page.getByRole("heading", { level: 2, name: "beaconing" })).toContainText("Steady calls");
+  await expect(page.getByRole("button", { name: "Pause" })).toBeVisible();
+  // What is typed next is looked at again.
+  await file.fill('query = "SELECT src_addr FORM flows"\n');
+  await expect(page.locator(".said mark")).toHaveText("FORM");
+});
+
+test("a watch that is paused stays so when its file is saved", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs watches of its own");
+  await weir.open("#/watches/mice");
+  await expect(page.getByRole("button", { name: "Arm" })).toBeVisible();
+  await page.getByLabel("file of the watch").fill('query = "SELECT src_addr FROM flows"\n');
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await expect(page.getByText("Saved; the watch stays paused, and reports nothing until it is armed.")).toBeVisible();
+  await page.getByRole("button", { name: "Arm" }).click();
+  await expect(page.getByText("Armed: it runs from its next window on.")).toBeVisible();
+  await page.getByRole("button", { name: "Pause" }).click();
+  await expect(page.getByText("Paused: it reports nothing until it is armed.")).toBeVisible();
+});
+
 test("a new watch begins with a file that can be tested", async ({ page, weir }) => {
   await weir.open("#/watches");
   await page.getByLabel("name of a new watch").fill("talkers");
