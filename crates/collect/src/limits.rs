@@ -16,9 +16,9 @@ use crate::waiting::spooled::OUTBOX_OCTETS_MAX;
 pub struct Limits {
     /// Most pairs of transport session and Observation Domain known at a time. When a new one comes, the one that is
     /// worth least is evicted and counted under `domains_evicted`; when all are protected, the datagrams of
-    /// the new one are counted under `datagrams_refused`. One source, an address or an IPv6 network of 64 bits, has at most a
-    /// quarter of them, or what others leave of a half: for its new ones, its own are evicted, and in one second no more of them
-    /// than it has.
+    /// the new one are counted under `datagrams_refused`. One source, an address or an IPv6 network of 64 bits, has half
+    /// of them at most, and more as long as a quarter of all is vacant: for its further ones, its own are evicted, and in one
+    /// second no more of them than it has.
     pub domains_max: usize,
     /// How long a domain that is protected, because it has sent records for a minute, is kept after its last datagram
     /// when others want its place, in seconds.
@@ -74,8 +74,10 @@ impl Default for Limits {
     }
 }
 
-/// Octets of a domain: in its table and in that of the accounts, which are copied when they grow, in the orders of eviction of
-/// all and of its source, which may have it twice and twice the capacity, in the index, its address, and what its source has.
+/// Octets of a domain: in its table and in that of the accounts, which are copied when they grow, in the index, its address,
+/// and what its source has; and in orders of eviction. An order has a domain twice at most, and capacity for less than twice
+/// as many entries: that of all for 4 times as many as there are domains, and those of at most two sources, each of which had
+/// up to three quarters of all domains, for 3 times.
 pub(crate) const DOMAIN_OCTETS: usize =
     3 * (size_of::<Domain>() + size_of::<Account>()) / 2 + 10 * CANDIDATE_OCTETS + GAPS_OCTETS + 400;
 /// Octets of a domain in an order of eviction.

@@ -99,12 +99,12 @@ impl RateLimiter {
 
 /// Datagrams that were refused, and the last of those who sent them.
 #[derive(Debug, Default)]
-pub(crate) struct OverRate {
+pub(crate) struct RefusedDatagrams {
     pub(crate) datagrams: u64,
     pub(crate) last: Option<IpAddr>,
 }
 
-impl OverRate {
+impl RefusedDatagrams {
     /// Takes one of a source.
     pub(crate) fn add(&mut self, source: IpAddr) {
         self.datagrams += 1;

@@ -18,7 +18,8 @@ const SMALL: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Shares<Source = IpAddr> {
     each_max: usize,
-    half: usize,
+    /// As long as all have less than this, any source may take more.
+    common: usize,
     /// What all have taken.
     total: usize,
     taken: HashMap<Source, usize, foldhash::fast::RandomState>,
@@ -28,13 +29,20 @@ impl<Source: Copy + Eq + Hash> Shares<Source> {
     /// Shares of a limit.
     pub(crate) fn of(limit: usize) -> Self {
         let each_max = (limit / PART).max(limit.min(SMALL));
-        Self { each_max, half: limit / 2, total: 0, taken: HashMap::default() }
+        Self { each_max, common: limit / 2, total: 0, taken: HashMap::default() }
+    }
+
+    /// Shares of a limit on what exporters cannot do without: a source always has half of it, and more as long as a quarter is
+    /// left. Many exporters may be one source, behind a replicator or an address translation.
+    pub(crate) fn of_places(limit: usize) -> Self {
+        let each_max = (limit / 2).max(limit.min(SMALL));
+        Self { each_max, common: limit - limit / PART, total: 0, taken: HashMap::default() }
     }
 
     /// How much more a source may take.
     pub(crate) fn left_to(&self, source: Source) -> usize {
         let taken = self.taken_by(source);
-        self.each_max.saturating_sub(taken).max(self.half.saturating_sub(self.total))
+        self.each_max.saturating_sub(taken).max(self.common.saturating_sub(self.total))
     }
 
     /// How much a source has.
@@ -108,6 +116,19 @@ mod tests {
         shares.give_back(other, 1_000);
         assert!(shares.taken.is_empty() && shares.total == 0);
         assert_eq!(Shares::<IpAddr>::of(2).left(one), 2, "too small to be shared out");
+    }
+
+    #[test]
+    fn a_source_has_half_of_the_places_always_and_three_quarters_when_nobody_else_has_them() {
+        let mut shares = Shares::<IpAddr>::of_places(1_000);
+        let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        assert_eq!(shares.left(one), 750);
+        shares.take(one, 750);
+        assert_eq!((shares.left(one), shares.left(other)), (0, 500));
+        shares.take(other, 500);
+        shares.give_back(one, 300);
+        assert_eq!((shares.left(one), shares.left(other)), (50, 0), "half of them, whatever others have");
+        assert_eq!(Shares::<IpAddr>::of_places(2).left(one), 2, "too small to be shared out");
     }
 
     #[test]

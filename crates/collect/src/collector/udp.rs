@@ -15,7 +15,7 @@ use super::{CollectError, CollectorOptions, Shared, lock};
 use crate::burst::{BURST_DATAGRAMS, Burst};
 use crate::deliver::Outgoing;
 use crate::inherited;
-use crate::rate::{OverRate, RateLimiter};
+use crate::rate::{RateLimiter, RefusedDatagrams};
 use crate::relay::Relay;
 use crate::relay::network::is_allowed;
 use crate::socket::{self, ReceiveBuffers, ReceiveSocket};
@@ -205,7 +205,7 @@ impl DecodeThread {
         const { assert!(BURST_DATAGRAMS <= u64::BITS as usize) };
         let sessions = &self.outgoing.shared.sessions;
         let networks = sessions.allowed.networks(burst.listener);
-        let (mut admitted, mut not_allowed, mut over_rate) = (0_u64, 0, OverRate::default());
+        let (mut admitted, mut not_allowed, mut over_rate) = (0_u64, 0, RefusedDatagrams::default());
         if let Some(limiter) = &mut limiter {
             limiter.move_to(Instant::now());
         }

@@ -9,7 +9,7 @@ use super::ports::PortGroups;
 use super::sessions::SessionDomains;
 use crate::Limits;
 use crate::domain::{Domain, DomainKey, DomainStatus, EvictionPriority, Usefulness};
-use crate::rate::source_of;
+use crate::rate::{RefusedDatagrams, source_of};
 use crate::session::Session;
 use crate::shares::Shares;
 
@@ -51,6 +51,8 @@ pub(super) struct Domains {
     shares: Shares,
     /// Sources that have their share, which are a few at a time.
     own: HashMap<IpAddr, OwnDomains, foldhash::fast::RandomState>,
+    /// Datagrams for whose new domain no other of its source, which has its share, had to give way.
+    refused: RefusedDatagrams,
 }
 
 impl Index<u32> for Domains {
@@ -79,8 +81,9 @@ impl Domains {
             sessions: SessionDomains::default(),
             ports: None,
             eviction: EvictionOrder::default(),
-            shares: Shares::of(domains_max),
+            shares: Shares::of_places(domains_max),
             own: HashMap::default(),
+            refused: RefusedDatagrams::default(),
         }
     }
 
@@ -113,9 +116,9 @@ impl Domains {
         self.shares.take_for(sender, 1);
         let heard_ms = domain.activity.heard_ms;
         let least = EvictionPriority { usefulness: Usefulness::Nothing, datagrams_log: 0, heard_ms };
-        self.eviction.add(least, index);
+        self.eviction.add(least, index, self.table.len());
         if let Some(own) = self.own.get_mut(&sender) {
-            own.order.add(least, index);
+            own.order.add(least, index, self.shares.taken_by(sender));
         }
         match self.table.get_mut(index as usize) {
             Some(place) => *place = domain,
@@ -156,6 +159,14 @@ impl Domains {
     /// The domain of a source that has its share, that is to give its place to another one of that source. `None` also when the
     /// source has replaced as many within the last second as it has: looking a domain up costs little, and making one does not.
     pub(super) fn next_evicted_of(&mut self, source: IpAddr, now_ms: i64, limits: &Limits) -> Option<u32> {
+        let evicted = self.next_own(source, now_ms, limits);
+        if evicted.is_none() {
+            self.refused.add(source);
+        }
+        evicted
+    }
+
+    fn next_own(&mut self, source: IpAddr, now_ms: i64, limits: &Limits) -> Option<u32> {
         if !self.own.contains_key(&source) {
             let shares = &self.shares;
             self.own.retain(|other, _| shares.left_to(*other) == 0);
@@ -171,6 +182,11 @@ impl Domains {
         let evicted = own.order.next(&self.table, now_ms, priority)?;
         own.replaced += 1;
         Some(evicted)
+    }
+
+    /// Datagrams since the last call for whose new domain none of the domains of its source could be replaced.
+    pub(super) fn take_refused(&mut self) -> RefusedDatagrams {
+        std::mem::take(&mut self.refused)
     }
 
     /// Charges a domain to its exporter, which sends itself, whoever has sent in its name before.
@@ -299,7 +315,7 @@ mod tests {
             Domain::new(DomainKey { session, version: 10, domain: number }, &limits)
         };
         domains.insert(0, new(0, other));
-        (1..3_000).for_each(|number| domains.insert(number, new(number, one)));
+        (1..4_500).for_each(|number| domains.insert(number, new(number, one)));
         assert!(domains.has_share(one) && !domains.has_share(other));
         let mut replace = |now_ms: i64| {
             let mut replaced = 0;
@@ -311,6 +327,51 @@ mod tests {
             }
             replaced
         };
-        assert_eq!([0, 999, 1_000].map(&mut replace), [2_999, 0, 2_999]);
+        assert_eq!([0, 999, 1_000].map(&mut replace), [4_499, 0, 4_499]);
+        let refused = domains.take_refused();
+        assert_eq!((refused.datagrams, refused.last), (3, Some(one)), "each round ends with one");
+        assert_eq!(domains.take_refused().datagrams, 0);
+    }
+
+    /// Orders of eviction that nobody asks for do not grow with each domain that is replaced.
+    #[test]
+    fn a_million_replaced_domains_leave_the_orders_of_eviction_bounded() {
+        const DOMAINS: u32 = 2_000;
+        let limits = Limits::default();
+        let mut domains = Domains::new(DOMAINS as usize);
+        let [one, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let new = |number: u32, sender: IpAddr| {
+            let session = Session { transport: Transport::Udp, source: SocketAddr::new(sender, 4_739) };
+            Domain::new(DomainKey { session, version: 10, domain: number }, &limits)
+        };
+        (0..DOMAINS).for_each(|number| domains.insert(number, new(number, if number < 1_000 { one } else { other })));
+        // both orders are kept from here on
+        let index = domains.next_evicted(0, &limits).expect("one that may go");
+        domains.remove(index);
+        domains.insert(index, new(index, one));
+        let entries = |domains: &Domains| [domains.eviction.entries(), domains.own[&one].order.entries()];
+        let is_bounded = |domains: &Domains| {
+            let [(all, room), (own, own_room)] = entries(domains);
+            all <= 4_000 && room < 8_000 && own <= 2_000 && own_room < 4_000
+        };
+        let mut number = DOMAINS;
+        for now_ms in (0..).step_by(1_000).take(1_000) {
+            for _ in 0..1_000 {
+                let index = domains.next_evicted_of(one, now_ms, &limits).expect("one of its own");
+                domains.remove(index);
+                domains.insert(index, new(number, one));
+                number += 1;
+            }
+            assert!(is_bounded(&domains), "{:?}", entries(&domains));
+        }
+        // below its share, its order is not asked for either
+        for _ in 0..100_000 {
+            let index = domains.find(&new(number - 1, one).key).expect("the newest");
+            domains.remove(index);
+            domains.insert(index, new(number, one));
+            number += 1;
+        }
+        assert!(is_bounded(&domains), "{:?}", entries(&domains));
+        assert!(domains.next_evicted(0, &limits).is_some() && domains.next_evicted_of(one, 0, &limits).is_some());
     }
 }

@@ -17,6 +17,9 @@ const RENEWED_MS: i64 = 1_000;
 const RENEWED_PART: usize = 64;
 /// When no domain may be evicted, all are looked at again after that time, or after this many requests.
 const RETRY_REQUESTS: usize = 4_096;
+/// Entries for each domain of an order, at most, and the domains that this is counted for at least.
+const ENTRIES_EACH: usize = 2;
+const DOMAINS_MIN: usize = 64;
 
 /// What a domain was worth, when it was added among those that are worth as much, and its place in the table of domains. The
 /// largest is the one that is worth least.
@@ -35,11 +38,24 @@ pub(super) struct EvictionOrder {
 }
 
 impl EvictionOrder {
-    /// Adds a new domain, which is worth no less than this.
-    pub(super) fn add(&mut self, priority: EvictionPriority, index: u32) {
-        if self.renewed_ms.is_some() {
-            self.push(priority, index);
+    /// Adds a new domain, which is worth no less than this, to an order of so many. When the order has twice as many entries it
+    /// is forgotten, and the next request looks at all domains. That costs each new domain half a look, however requests and
+    /// new domains alternate: an order that is asked for only now and then must not grow with what is added in between.
+    pub(super) fn add(&mut self, priority: EvictionPriority, index: u32, domains: usize) {
+        if self.renewed_ms.is_none() {
+            return;
         }
+        if self.heap.len() >= ENTRIES_EACH * domains.max(DOMAINS_MIN) {
+            *self = Self::default();
+            return;
+        }
+        self.push(priority, index);
+    }
+
+    /// Entries, and how many there is memory for.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> (usize, usize) {
+        (self.heap.len(), self.heap.capacity())
     }
 
     fn push(&mut self, priority: EvictionPriority, index: u32) {
@@ -76,7 +92,7 @@ impl EvictionOrder {
             return is_old || self.requests >= RETRY_REQUESTS;
         }
         // places whose domains left otherwise, and have another by now, are there twice
-        is_old && self.requests > domains / RENEWED_PART || self.heap.len() > 2 * domains
+        is_old && self.requests > domains / RENEWED_PART || self.heap.len() > ENTRIES_EACH * domains
     }
 
     fn renew(&mut self, domains: &[Domain], now_ms: i64, priority: &impl Fn(&Domain) -> Option<EvictionPriority>) {
@@ -126,7 +142,7 @@ mod tests {
             let index = order.next(&domains, 0, priority).expect("one that may go");
             evicted.push(domains[index as usize].activity.heard_ms);
             domains[index as usize] = domain(heard_ms);
-            order.add(by_time(&domains[index as usize]), index);
+            order.add(by_time(&domains[index as usize]), index, domains.len());
         }
         assert_eq!(evicted, (0..2_000).collect::<Vec<_>>(), "the one silent for longest goes first");
         assert_eq!(looks.get(), 1_000 + 2_000, "all once, and each that goes");
@@ -153,10 +169,30 @@ mod tests {
         let mut order = EvictionOrder::default();
         for round in 0..1_000_u32 {
             // sessions end, and their places are given to others
-            order.add(by_time(&domains[0]), round % 10);
-            order.add(by_time(&domains[0]), round % 10);
+            order.add(by_time(&domains[0]), round % 10, domains.len());
+            order.add(by_time(&domains[0]), round % 10, domains.len());
             order.next(&domains, 0, |domain| Some(by_time(domain)));
             assert!(order.heap.len() <= 2 * domains.len() + 2, "{}", order.heap.len());
         }
+    }
+
+    /// Domains that are added between requests have all looked at no more often than they are added.
+    #[test]
+    fn an_order_that_is_seldom_asked_for_is_bounded_and_costs_no_more_looks_than_domains_are_added() {
+        let domains: Vec<Domain> = (0..100).map(domain).collect();
+        let (mut order, looks) = (EvictionOrder::default(), Cell::new(0));
+        let priority = |domain: &Domain| {
+            looks.set(looks.get() + 1);
+            Some(by_time(domain))
+        };
+        assert_eq!(order.next(&domains, 0, priority), Some(0));
+        for added in 0..100_000_u32 {
+            order.add(by_time(&domains[0]), added % 100, domains.len());
+            assert!(order.entries().0 <= 200 && order.entries().1 < 400, "{:?}", order.entries());
+            if added % 1_000 == 999 {
+                assert_eq!(order.next(&domains, 0, priority), Some(0), "what was forgotten is known again");
+            }
+        }
+        assert!(looks.get() < 100_000 / 2, "{}", looks.get());
     }
 }

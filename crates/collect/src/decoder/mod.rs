@@ -35,6 +35,7 @@ use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 use crate::Limits;
 use crate::clock::MessageClock;
 use crate::inspection::Diagnosis;
+use crate::rate::RefusedDatagrams;
 use crate::relay::network::AgentRule;
 use crate::sequence::Arrival;
 use crate::session::Session;
@@ -198,6 +199,11 @@ impl Decoder {
             self.exporters.books.ledger.move_to(received_ms);
             self.exporters.books.ledger.count_unassigned(counter, by);
         }
+    }
+
+    /// Datagrams refused since the last call because their source has its share of all domains; they are in the books.
+    pub(crate) fn take_beyond_share(&mut self) -> RefusedDatagrams {
+        self.exporters.domains.take_refused()
     }
 
     /// What was seen of each Observation Domain so far. Costs as much as there are domains.

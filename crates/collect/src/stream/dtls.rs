@@ -14,7 +14,7 @@ use weir_secure::{ClientHello, DtlsServer, DtlsSession, Progress, SessionEnd};
 
 use super::{DRAIN_MAX, Open, Read, Reason, STOP_INTERVAL, SessionLimits, Sessions, UnderWay, is_timeout};
 use crate::burst::DATAGRAM_OCTETS_MAX;
-use crate::rate::{OverRate, RateLimiter};
+use crate::rate::{RateLimiter, RefusedDatagrams};
 use crate::socket::{ReceiveSocket, SocketInfo, now_ms};
 use crate::{Listener, Session, Transport};
 
@@ -139,7 +139,7 @@ impl Serving<'_> {
         let Some(limiter) = &mut self.limiter else { return true };
         limiter.move_to(Instant::now());
         let is_within = limiter.admits(source.ip());
-        let mut over_rate = OverRate::default();
+        let mut over_rate = RefusedDatagrams::default();
         if !is_within {
             over_rate.add(source.ip());
         }

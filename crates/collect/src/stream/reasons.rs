@@ -11,7 +11,7 @@ use weir_flow::Counter;
 use weir_secure::AcceptError;
 
 use super::framing::FramingError;
-use crate::rate::OverRate;
+use crate::rate::RefusedDatagrams;
 
 macro_rules! reasons {
     ($($counter:ident { $($variant:ident $label:literal,)* })*) => {
@@ -71,6 +71,9 @@ reasons! {
     }
     DatagramsOverRate {
         OverRate "datagrams_over_rate",
+    }
+    DatagramsRefused {
+        BeyondShare "domains_beyond_share",
     }
     RelayFailures {
         RelayTooLong "relay_too_long",
@@ -168,7 +171,7 @@ impl Tally {
     }
 
     /// Counts datagrams of sources that send too many, and says so; and sources that a limit on rates has forgotten.
-    pub(crate) fn count_over_rate(&self, over_rate: &OverRate, sources_forgotten: u64) {
+    pub(crate) fn count_over_rate(&self, over_rate: &RefusedDatagrams, sources_forgotten: u64) {
         if sources_forgotten > 0 {
             self.sources_forgotten.fetch_add(sources_forgotten, Ordering::Relaxed);
         }
@@ -178,6 +181,19 @@ impl Tally {
         let source = source.to_canonical();
         self.say(Reason::OverRate, datagrams, || {
             format!("datagrams of {source} dropped: it sends more a second than rate_per_source allows")
+        });
+    }
+
+    /// Counts datagrams of sources that have their share of all Observation Domains, which a decoder has refused and entered in
+    /// the books, and says so.
+    pub(crate) fn count_beyond_share(&self, refused: &RefusedDatagrams) {
+        let (datagrams, Some(source)) = (refused.datagrams, refused.last) else { return };
+        self.reasons[Reason::BeyondShare as usize].fetch_add(datagrams, Ordering::Relaxed);
+        let source = source.to_canonical();
+        self.say(Reason::BeyondShare, datagrams, || {
+            format!(
+                "datagrams of {source} refused: it has as many Observation Domains as domains_max leaves to one source"
+            )
         });
     }
 
@@ -245,5 +261,18 @@ mod tests {
         assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
         let notice = tally.take_notice().expect("a notice");
         assert!(notice.contains("192.0.2.7:4740") && notice.contains("handshake_no_certificate"), "{notice}");
+    }
+
+    #[test]
+    fn a_source_beyond_its_share_is_named_once_a_minute_and_is_in_the_books_already() {
+        let tally = Tally::default();
+        let refused = RefusedDatagrams { datagrams: 3, last: Some(std::net::IpAddr::from([192, 0, 2, 7])) };
+        (0..2).for_each(|_| tally.count_beyond_share(&refused));
+        tally.count_beyond_share(&RefusedDatagrams::default());
+        let notice = tally.take_notice().expect("a notice");
+        assert!(notice.contains("192.0.2.7") && notice.contains("domains_max"), "{notice}");
+        assert_eq!(tally.take_notice(), None);
+        assert_eq!(tally.problems(), [("domains_beyond_share", 6)]);
+        assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
     }
 }

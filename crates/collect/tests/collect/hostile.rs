@@ -305,7 +305,7 @@ fn one_source_does_not_take_the_domains_of_others() {
         }
         taken.all_of(&mut decoder);
     }
-    assert_eq!(decoder.statistics().domains, 1 + 127, "the first half, less what the other has");
+    assert_eq!(decoder.statistics().domains, 1 + 191, "three quarters, less what the other has");
     assert_eq!(taken.count(Counter::Datagrams) + taken.count(Counter::DatagramsRefused), flood_sent + 2);
     // what was lost before it shows, as only one who is known can tell
     let _ = quiet.data(5);
@@ -316,7 +316,7 @@ fn one_source_does_not_take_the_domains_of_others() {
     taken.all_of(&mut decoder);
     assert_eq!((taken.numbers(1 << 20), taken.numbers(1 << 21)), (vec![0, 6], vec![0, 1]));
     assert_eq!(taken.count(Counter::RecordsLost), 5);
-    assert_eq!(decoder.statistics().domains, 2 + 127);
+    assert_eq!(decoder.statistics().domains, 2 + 191);
 }
 
 /// An agent of sFlow is whatever a datagram says: its domains are part of the share of who sends them.
@@ -330,15 +330,56 @@ fn whoever_speaks_for_agents_of_sflow_has_one_share() {
     for number in 0..1_000 {
         decoder.datagram(fake_source(1), RECEIVED_MS, &datagram(0x0a01_0000 + number, 1));
     }
-    assert_eq!(decoder.statistics().domains, 128);
+    assert_eq!(decoder.statistics().domains, 192);
     // 10.1.3.231 is the last of them
     let agent = SocketAddr::from(([10, 1, 3, 231], 6_343));
     decoder.datagram(agent, RECEIVED_MS, &datagram(0x0a01_03e7, 2));
-    assert_eq!(decoder.statistics().domains, 128);
+    assert_eq!(decoder.statistics().domains, 192);
     for number in 1_000..2_000 {
         decoder.datagram(fake_source(1), RECEIVED_MS, &datagram(0x0a01_0000 + number, 1));
     }
     let before = decoder.statistics().total(Counter::DatagramsLost);
     decoder.datagram(agent, RECEIVED_MS, &datagram(0x0a01_03e7, 6));
     assert_eq!(decoder.statistics().total(Counter::DatagramsLost) - before, 3, "it is known");
+}
+
+/// Where one source has all domains that it may have, the log says which: the books do not.
+#[test]
+fn the_log_names_a_source_that_has_its_share_of_the_domains() {
+    let limits = Limits { domains_max: 0, ..Limits::default() };
+    let mut collector = start(&CollectorOptions { limits, ..any_port() });
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    sender.send_to(&netflow5_packet(0, 1, 0), collector.sockets()[0].local).expect("send");
+    let until = Instant::now() + Duration::from_secs(30);
+    let notice = loop {
+        drop(collector.next(Duration::from_millis(10)).expect("no failure"));
+        if let Some(notice) = collector.take_notice() {
+            break notice;
+        }
+        assert!(Instant::now() < until, "no source is named");
+    };
+    assert!(notice.starts_with("datagrams of 127.0.0.1 refused"), "{notice}");
+    assert!(collector.take_notice().is_none(), "once");
+    drop(drain(&mut collector));
+}
+
+/// Many exporters may have one address: behind a replicator or an address translation. Once they have sent records for a while
+/// none has to give way, and there are places for more than half of all while others do not want them.
+#[test]
+fn exporters_behind_one_address_have_the_places_that_others_leave() {
+    let mut decoder = Decoder::new(Limits { domains_max: 1_024, ..Limits::default() });
+    let address = |port: u16| SocketAddr::from(([192, 0, 2, 1], port));
+    for round in 0..8 {
+        // 40,000 of 65,536, on the scale of this table
+        for port in 1..=625 {
+            decoder.datagram(address(port), RECEIVED_MS + i64::from(round) * 10_000, &netflow5_packet(round, 1, 0));
+        }
+        drop(decoder.take_delivery());
+    }
+    let seen = decoder.statistics();
+    let counts = [Counter::RecordsStored, Counter::DatagramsRefused, Counter::DomainsEvicted];
+    assert_eq!(counts.map(|counter| seen.total(counter)), [8 * 625, 0, 0]);
+    let mut next = Decoder::new(Limits { domains_max: 1_024, ..Limits::default() });
+    next.import_state(&decoder.export_state()).expect("state");
+    assert_eq!(next.statistics().domains, 625, "and after a restart");
 }
