@@ -27,8 +27,8 @@ const REPEATED_AFTER_SECS: u32 = 3_600;
 /// Time between searches for what is older than that, when there is too much.
 const SEARCHED_AFTER_MS: u64 = 60_000;
 /// Rows, and octets that they take, from which on they should be handed out before more is decoded.
-const ROWS_MAX: usize = 65_536;
-const OCTETS_MAX: usize = 16 << 20;
+const ROWS_MAX: usize = 16_384;
+const OCTETS_MAX: usize = 4 << 20;
 /// Octets of what is received for each row that is written, at least: a row takes many times as much. Of a set with many
 /// shorter records the others are written when they are sent again, for what was written before takes no row then.
 const RECORD_OCTETS_MIN: usize = 8;
