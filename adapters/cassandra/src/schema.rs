@@ -25,6 +25,8 @@ use crate::{CassandraError, CassandraOptions};
 pub const LAYOUT_VERSION: i32 = 2;
 /// The least time that a node has to make a table; a busy one takes seconds.
 const MAKING_MIN: Duration = Duration::from_mins(1);
+/// The CQL type of the columns of metrics in `series`.
+const METRIC_TYPE: &str = "bigint";
 /// Columns of the key of `flows`, before those of weir; `received` is both.
 pub(crate) const FLOW_KEY: &[(&str, &str)] = &[
     ("bucket", "timestamp"),
@@ -166,14 +168,22 @@ pub(crate) async fn statistics_metrics(
     options: &CassandraOptions,
     key: &[&str],
 ) -> Result<Vec<String>, CassandraError> {
-    let own = series_columns(columns(session, options).await?);
-    if own.is_empty() {
+    let found = typed_columns(session, options).await?;
+    if !found.iter().any(|(table, ..)| table == "series") {
         return Err(CassandraError::Schema(format!(
             "keyspace '{}' has no table 'series'; weir series forward stores statistics there",
             options.to.keyspace
         )));
     }
-    Ok(own.into_iter().filter(|name| !key.contains(&name.as_str())).collect())
+    Ok(metrics_of(found, key))
+}
+
+/// The columns of `series` that have values of metrics. Columns of other types are not of weir.
+fn metrics_of(found: Vec<(String, String, String)>, key: &[&str]) -> Vec<String> {
+    let is_metric = |(table, column, cql_type): &(String, String, String)| {
+        table == "series" && cql_type == METRIC_TYPE && !key.contains(&column.as_str())
+    };
+    found.into_iter().filter(is_metric).map(|(_, column, _)| column).collect()
 }
 
 /// Makes sure that the table `series` is there and has these metrics.
@@ -222,13 +232,22 @@ async fn run(session: &Session, options: &CassandraOptions, statement: &str) -> 
 
 /// Names of tables and columns that the keyspace has.
 async fn columns(session: &Session, options: &CassandraOptions) -> Result<Vec<(String, String)>, CassandraError> {
-    let statement = "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = ?";
+    let found = typed_columns(session, options).await?;
+    Ok(found.into_iter().map(|(table, column, _)| (table, column)).collect())
+}
+
+/// The same with the CQL types of the columns.
+async fn typed_columns(
+    session: &Session,
+    options: &CassandraOptions,
+) -> Result<Vec<(String, String, String)>, CassandraError> {
+    let statement = "SELECT table_name, column_name, type FROM system_schema.columns WHERE keyspace_name = ?";
     let unavailable = |error: &dyn std::error::Error| CassandraError::Unavailable {
         hosts: options.to.hosts_text(),
         message: crate::connect::message(error),
     };
     let rows = session.query_iter(statement, (&options.to.keyspace,)).await.map_err(|error| unavailable(&error))?;
-    let rows = rows.rows_stream::<(String, String)>().map_err(|error| unavailable(&error))?;
+    let rows = rows.rows_stream::<(String, String, String)>().map_err(|error| unavailable(&error))?;
     rows.try_collect().await.map_err(|error| unavailable(&error))
 }
 
@@ -305,14 +324,15 @@ fn missing_series_statements(
 ) -> Vec<String> {
     let keyspace = &options.to.keyspace;
     if found.is_empty() {
-        let metrics = metrics.iter().fold(String::new(), |columns, name| columns + &format!("\"{name}\" bigint, "));
+        let metrics =
+            metrics.iter().fold(String::new(), |columns, name| columns + &format!("\"{name}\" {METRIC_TYPE}, "));
         return vec![format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.series (step int, \"by\" text, key text, part timestamp, time timestamp, \
              known int, count int, {metrics}PRIMARY KEY ((step, \"by\", key, part), time)) WITH {lifetime}"
         )];
     }
     let missing = metrics.iter().filter(|name| !found.contains(*name));
-    missing.map(|name| format!("ALTER TABLE {keyspace}.series ADD \"{name}\" bigint")).collect()
+    missing.map(|name| format!("ALTER TABLE {keyspace}.series ADD \"{name}\" {METRIC_TYPE}")).collect()
 }
 
 fn create_flows(options: &CassandraOptions) -> String {
@@ -346,4 +366,24 @@ fn lifetime(options: &CassandraOptions) -> String {
          'compaction_window_size': {hours}}}"
     );
     format!("{compaction} AND default_time_to_live = {ttl}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_somebody_has_added_are_no_metrics() {
+        // as `system_schema.columns` has them
+        let found = [
+            ("flows", "bytes", "bigint"),
+            ("series", "by", "text"),
+            ("series", "bytes", "bigint"),
+            ("series", "count", "int"),
+            ("series", "remark", "text"),
+            ("series", "seen", "timestamp"),
+        ];
+        let found = found.map(|(table, column, cql_type)| (table.to_owned(), column.to_owned(), cql_type.to_owned()));
+        assert_eq!(metrics_of(found.to_vec(), &crate::statistics::KEY), ["bytes"]);
+    }
 }

@@ -79,7 +79,7 @@ impl Layout {
         self.root.join(LOCK)
     }
 
-    /// A file that is there while a sync of tails has failed and they are not written again yet.
+    /// A file that is there while a sync of tails has failed and they are neither written again nor sealed yet.
     pub(crate) fn unconfirmed(&self) -> PathBuf {
         self.root.join("unconfirmed")
     }

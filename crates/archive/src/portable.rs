@@ -154,6 +154,10 @@ pub fn import(dir: &Path, from: &Path) -> Result<ImportReport, ArchiveError> {
     for tail in &tails {
         seal_tail(&layout, &mut manifest, &ArchiveOptions::default(), tail)?;
     }
+    if recovery.is_unconfirmed {
+        // what was not confirmed is in segments now
+        let _ = disk::remove(&layout.unconfirmed());
+    }
     let mut imported = ImportReport { position: recovery.position, ..ImportReport::default() };
     let before = imported_before(&layout)?;
     let mut arriving = Vec::new();

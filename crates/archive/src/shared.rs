@@ -14,7 +14,7 @@ use crate::ring::Ring;
 use crate::summaries::keep::WaitingSummary;
 use crate::tail::{FinishedTail, LiveTail};
 use crate::unsynced::Syncing;
-use crate::{Action, ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
+use crate::{Action, ArchiveError, ArchiveOptions, Position, Statistics, WhenFull, disk};
 
 /// Shared by the writer and its threads.
 ///
@@ -136,12 +136,13 @@ impl Shared {
         let tails_folder = File::open(&tails).map_err(Action::SyncFolder.failed(&tails))?;
         let RecoveredTails { recovery, manifest, tails: finished, next_number } = recovered;
         let position = recovery.position;
+        let unconfirmed = finished.iter().map(|tail| tail.number).filter(|_| recovery.is_unconfirmed).collect();
         let progress = Progress {
             appended: position,
             durable: position,
             rows_appended: 0,
             rows_durable: 0,
-            syncing: Syncing::default(),
+            syncing: Syncing { unconfirmed, ..Syncing::default() },
             live_since: None,
             sealing: Sealing { finished, ..Sealing::default() },
             ending: Ending::Open,
@@ -192,6 +193,14 @@ impl Shared {
         });
         drop(progress);
         self.seal_wanted.notify_all();
+    }
+
+    /// Removes the marker of tails that are not confirmed when there are none any more. Under the lock of the progress, so that
+    /// it stays for a sync that fails meanwhile.
+    pub(crate) fn unmark_confirmed(&self, progress: &Progress) {
+        if progress.syncing.failure.is_none() && progress.syncing.unconfirmed.is_empty() {
+            let _ = disk::remove(&self.layout.unconfirmed());
+        }
     }
 
     /// Says how the writer ends and wakes its threads.

@@ -160,9 +160,9 @@ fn write_all_again(shared: &Shared) {
             failure.tails.retain(|number| *number != tail.number);
         }
     }
-    let _ = disk::remove(&shared.layout.unconfirmed());
     let mut progress = shared.progress();
     progress.syncing.failure = None;
+    shared.unmark_confirmed(&progress);
     progress.durable = position;
     progress.rows_durable = rows - progress.counted.rows_lost;
     drop(progress);

@@ -80,6 +80,11 @@ fn run_seal(shared: &Shared) {
                 count(&mut progress, &tail, &sealed);
                 progress.sealing.take_tail(tail.number);
                 progress.sealing.failure = None;
+                let was_unconfirmed = !progress.syncing.unconfirmed.is_empty();
+                progress.syncing.unconfirmed.retain(|number| *number != tail.number);
+                if was_unconfirmed {
+                    shared.unmark_confirmed(&progress);
+                }
                 reported = None;
             }
             Err(error) => {

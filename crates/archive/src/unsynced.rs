@@ -25,6 +25,8 @@ pub(crate) struct Syncing {
     pub(crate) folder: bool,
     /// Set from a failed sync until all that it concerned is durable.
     pub(crate) failure: Option<SyncFailure>,
+    /// Tails of the writer before whose sync had failed and which were not written again: each is durable once it is sealed.
+    pub(crate) unconfirmed: Vec<TailNumber>,
     /// What was lost, until it is asked for.
     pub(crate) damages: Vec<TailDamage>,
 }

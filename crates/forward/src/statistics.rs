@@ -164,6 +164,7 @@ pub struct StatisticsForwarder<S> {
     synced_at: Instant,
     is_error_logged: bool,
     is_refusal_logged: bool,
+    is_key_loss_logged: bool,
 }
 
 impl<S: StatisticsStore> StatisticsForwarder<S> {
@@ -187,6 +188,7 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
             synced_at: Instant::now(),
             is_error_logged: false,
             is_refusal_logged: false,
+            is_key_loss_logged: false,
         })
     }
 
@@ -281,6 +283,12 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
         let mut damaged: BTreeSet<i64> = BTreeSet::new();
         for batch in series.rows_with(&selection, catalogue)? {
             match batch {
+                // the steps are forwarded with their other series, and are not lost
+                Err(error @ SeriesError::LostKeys { .. }) => {
+                    if !std::mem::replace(&mut self.is_key_loss_logged, true) {
+                        tracing::warn!("series without a key are not forwarded: {error}");
+                    }
+                }
                 Err(error) if error.is_damage() => {
                     tracing::warn!("series of some steps are damaged and not forwarded: {error}");
                     if let SeriesError::DamagedSteps(damage) = error {

@@ -224,6 +224,26 @@ fn a_damaged_block_stops_nothing() {
     assert_eq!(recorder.taken, wanted);
 }
 
+/// A key whose line of the catalogue is damaged: its rows are missing, and the steps are forwarded, so they are not lost.
+#[test]
+fn a_lost_key_loses_no_step() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path(), 100_000, 0..700);
+    let mut wanted = stored(dir.path(), 1);
+    wanted.pop();
+    let lost = ("protocol".to_owned(), "key1".to_owned());
+    assert!(wanted.iter_mut().all(|(_, values)| values.remove(&lost).is_some()));
+    let path = dir.path().join("catalogue");
+    let text = std::fs::read_to_string(&path).expect("a catalogue");
+    let is_lost = |line: &&str| line.split('\t').nth(1) == Some("0") && line.ends_with("\tkey1");
+    let line = text.lines().find(is_lost).expect("a line");
+    std::fs::write(&path, text.replace(line, &format!("zz{}", &line[2..]))).expect("written");
+    let mut recorder = Recorder::default();
+    let counts = forward(dir.path(), 1, &mut recorder).expect("forwarded");
+    assert_eq!((counts.steps_forwarded, counts.steps_lost), (wanted.len() as u64, 0));
+    assert_eq!(recorder.taken, wanted);
+}
+
 #[test]
 fn mistakes_are_errors_that_say_what_is_wrong() {
     let dir = tempfile::tempdir().expect("a folder");

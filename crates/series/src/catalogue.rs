@@ -46,6 +46,10 @@ impl Keys {
 
 /// The name of its file.
 const FILE: &str = "catalogue";
+/// What the names of copies with damage have behind it, before their number.
+const DAMAGED: &str = ".damaged-";
+/// Most copies with damage that are kept.
+const COPIES_MAX: usize = 8;
 
 impl Catalogue {
     /// Reads the catalogue of a store. Keys whose lines are damaged beyond repair are not in it.
@@ -100,11 +104,6 @@ impl Catalogue {
     /// Lines of the file that are damaged beyond repair: their series have no key.
     pub fn damaged_lines(&self) -> u64 {
         self.damaged_lines
-    }
-
-    /// Whether a number is below those of series that are still to come.
-    pub(crate) fn is_given(&self, family: FamilyId, id: SeriesId) -> bool {
-        self.families.get(usize::from(family.0)).is_some_and(|family| id.0 < family.next())
     }
 
     /// How many series there are.
@@ -198,11 +197,30 @@ impl CatalogueWriter {
         self.next[place] = self.next[place].max(last.saturating_add(1));
     }
 
-    /// Writes the catalogue anew without damage, and keeps a copy of it as it was.
+    /// Writes the catalogue anew without damage. When keys are lost, a copy of it is kept as it was.
     pub(crate) fn mend(&mut self) -> Result<(), SeriesError> {
-        let path = self.folder.0.join(FILE);
-        fs::copy(&path, folder::aside(&path, ".damaged")).map_err(SeriesError::io("copy", &path))?;
+        if self.catalogue.damaged_lines > 0 {
+            self.keep_damaged()?;
+        }
         self.retain(|_, _| true)
+    }
+
+    /// Keeps a copy of the file beside those of earlier damage, without the oldest ones.
+    fn keep_damaged(&self) -> Result<(), SeriesError> {
+        let (dir, path) = (&self.folder.0, self.folder.0.join(FILE));
+        let entries = fs::read_dir(dir).map_err(SeriesError::io("list", dir))?;
+        let number = |name: &str| name.strip_prefix(FILE)?.strip_prefix(DAMAGED)?.parse::<u64>().ok();
+        let mut numbers: Vec<u64> =
+            entries.filter_map(|entry| entry.ok()?.file_name().to_str().and_then(number)).collect();
+        numbers.sort_unstable();
+        let copy = |number: u64| folder::aside(&path, &format!("{DAMAGED}{number}"));
+        let next = numbers.last().map_or(1, |last| last.saturating_add(1));
+        fs::copy(&path, copy(next)).map_err(SeriesError::io("copy", &path))?;
+        for number in numbers.into_iter().rev().skip(COPIES_MAX - 1) {
+            let old = copy(number);
+            weir_disk::remove(&old).map_err(SeriesError::io("remove", &old))?;
+        }
+        Ok(())
     }
 
     /// Writes the catalogue anew without the series that are not `used`. The largest number of each family stays, so

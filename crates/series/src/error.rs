@@ -36,6 +36,16 @@ pub enum SeriesError {
     /// Steps cannot be read because a file is damaged.
     #[error("{0}")]
     DamagedSteps(Damage),
+    /// The keys of series are not known because the catalogue is damaged. Other series of the same steps are.
+    #[error("the catalogue of keys is damaged: {series} series by {family}, the first at {first_secs} s, have no key")]
+    LostKeys {
+        /// The family.
+        family: String,
+        /// How many series.
+        series: usize,
+        /// When the first step begins that has one of them, in seconds since the epoch.
+        first_secs: i64,
+    },
     /// The description of the store is not readable.
     #[error("cannot understand {}: {what}", path.display())]
     Description {
@@ -107,7 +117,7 @@ impl SeriesError {
     /// Whether a file is damaged, so that trying again is of no use.
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Damaged { .. } | Self::DamagedSteps(_) => true,
+            Self::Damaged { .. } | Self::DamagedSteps(_) | Self::LostKeys { .. } => true,
             Self::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
             }

@@ -55,11 +55,12 @@ pub(crate) struct Counted {
 }
 
 impl DescribedFamily {
-    /// Whether the family was counted in a step.
-    pub(crate) fn is_counted(&self, time_secs: i64) -> bool {
+    /// Whether the family was counted in any part of a step.
+    pub(crate) fn is_counted(&self, begin_secs: i64, step_secs: u32) -> bool {
+        let end_secs = begin_secs.saturating_add(i64::from(step_secs));
         self.counted.iter().any(|counted| {
-            counted.from_secs.is_none_or(|from| from <= time_secs)
-                && counted.until_secs.is_none_or(|until| time_secs < until)
+            counted.from_secs.is_none_or(|from| from < end_secs)
+                && counted.until_secs.is_none_or(|until| begin_secs < until)
         })
     }
 }
@@ -182,15 +183,17 @@ impl Folder {
         Ok(())
     }
 
-    /// Notes that keys are lost, of each family with its largest number.
+    /// Notes that keys are lost: for each family that may have lost some, the largest number of its series.
     pub(crate) fn note_lost_keys(
         &self,
         description: &mut Description,
         last_secs: i64,
-        last_numbers: &[u32],
+        last_numbers: &[Option<u32>],
     ) -> Result<(), SeriesError> {
-        for (described, &last_number) in description.families.iter_mut().zip(last_numbers) {
-            described.lost = Some(LostKeys { last_secs, last_number });
+        for (described, last_number) in description.families.iter_mut().zip(last_numbers) {
+            if let Some(last_number) = *last_number {
+                described.lost = Some(LostKeys { last_secs, last_number });
+            }
         }
         let text = toml::to_string(description).unwrap_or_default();
         replace(&self.0.join(DESCRIPTION), text.as_bytes())

@@ -114,13 +114,10 @@ impl SeriesStore {
         Catalogue::read(&self.folder)
     }
 
-    /// Whether a series has no key because its line of the catalogue was damaged.
-    pub(crate) fn is_key_lost(&self, catalogue: &Catalogue, family: FamilyId, id: SeriesId) -> bool {
-        let lost = self.description.families.get(usize::from(family.0)).and_then(|described| described.lost);
-        let is_noted = lost.is_some_and(|lost| id.0 <= lost.last_number);
-        // a larger number is of a series that has come since the catalogue was read
-        let is_missing = catalogue.damaged_lines() > 0 && catalogue.is_given(family, id);
-        (is_noted || is_missing) && catalogue.key(family, id).is_none()
+    /// The largest number of a family of which it is noted that keys were lost: one without a key up to it was lost.
+    pub(crate) fn last_lost(&self, family: FamilyId) -> Option<SeriesId> {
+        let lost = self.description.families.get(usize::from(family.0))?.lost?;
+        Some(SeriesId(lost.last_number))
     }
 
     /// The times of the first and the last step of a resolution; `None` when it has none.
@@ -298,8 +295,8 @@ impl Fetched {
         for (place, &known) in (offset..).zip(known) {
             let Ok(inside) = usize::try_from(place) else { continue };
             let time_secs = self.first_secs + place * step;
-            // a step that ends later may have steps in which the family was counted
-            let is_known = counted.is_counted(time_secs) || counted.is_counted(time_secs + step - 1);
+            // one that begins earlier or ends later may have steps in which the family was counted
+            let is_known = counted.is_counted(time_secs, self.step_secs);
             let Some(out) = self.known.get_mut(inside) else { continue };
             *out = if is_known && split != Some(place) { known } else { 0 };
             if split == Some(place) && known > 0 {

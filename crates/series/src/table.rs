@@ -22,7 +22,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use crate::reader::{Blocks, Fetched, FetchedSeries, Ids, SeriesStore};
 use crate::resolution::Resolution;
-use crate::{Catalogue, Coverage, Damage, Family, FamilyId, Point, SeriesError, SeriesId, Sketch};
+use crate::{Catalogue, Coverage, Family, FamilyId, Point, SeriesError, SeriesId, Sketch};
 
 /// Series of a block that become rows at once.
 const SLICE_SERIES: u32 = 1 << 14;
@@ -72,8 +72,12 @@ pub struct SeriesRows {
     resolution: Resolution,
     blocks: Blocks,
     parts: std::vec::IntoIter<Part>,
-    /// Steps of the last part that cannot be read.
-    damaged: Vec<Damage>,
+    /// What of the last part cannot be read, or has no key.
+    damaged: Vec<SeriesError>,
+    /// The catalogue as it was read last.
+    newest: Arc<Catalogue>,
+    /// Series that were found to have no key in it.
+    lost: BTreeSet<(FamilyId, SeriesId)>,
 }
 
 /// What is read at once.
@@ -122,8 +126,8 @@ impl SeriesStore {
         Arc::new(Schema::new(fields))
     }
 
-    /// Reads series as rows. Of steps whose files are damaged there are none; that is an error behind the rows of the same
-    /// block, after which there may be more.
+    /// Reads series as rows. Of steps whose files are damaged there are none, and none of series whose keys are lost; either
+    /// is an error behind the rows of the same block, after which there may be more.
     pub fn rows(self: &Arc<Self>, selection: &RowSelection) -> Result<SeriesRows, SeriesError> {
         self.rows_with(selection, Arc::new(self.catalogue()?))
     }
@@ -150,7 +154,8 @@ impl SeriesStore {
             let listed = selection.keys.as_ref();
             let listed: Option<Vec<_>> =
                 listed.map(|keys| keys.iter().filter_map(|key| catalogue.id(family, key)).collect());
-            let last = catalogue.series(family).last().map_or(0, |(id, _)| id.0);
+            let last_key = catalogue.series(family).last().map_or(0, |(id, _)| id.0);
+            let last = last_key.max(self.last_lost(family).map_or(0, |id| id.0));
             // only blocks that are there: between two of them there may be decades
             for (&block, _) in blocks.range(resolution.block_of(from)..=resolution.block_of(until - 1)) {
                 let begin = block * resolution.block_secs();
@@ -160,13 +165,18 @@ impl SeriesStore {
                     continue;
                 }
                 for first in (0..=last).step_by(SLICE_SERIES as usize) {
-                    let ids = PartIds::Range(first, first.saturating_add(SLICE_SERIES - 1));
+                    let end = first.saturating_add(SLICE_SERIES - 1);
+                    // the lines that are damaged may be those of the largest numbers
+                    let end = if end >= last && catalogue.damaged_lines() > 0 { u32::MAX } else { end };
+                    let ids = PartIds::Range(first, end);
                     parts.push(Part { family, ids, from_secs, until_secs });
                 }
             }
         }
         Ok(SeriesRows {
             store: Arc::clone(self),
+            newest: Arc::clone(&catalogue),
+            lost: BTreeSet::new(),
             catalogue,
             schema: self.schema(),
             metrics: self.table_metrics(),
@@ -191,10 +201,10 @@ impl SeriesRows {
         };
         let times = (part.from_secs, part.until_secs);
         let mut fetched = self.store.fetch_ids(part.family, ids, self.resolution, times, &self.blocks)?;
-        self.damaged.append(&mut fetched.damaged);
-        let family = &self.store.families()[usize::from(part.family.0)];
-        let lost = self.lost_keys(part.family, family, &fetched);
+        self.damaged.extend(fetched.damaged.drain(..).map(SeriesError::DamagedSteps));
+        let lost = self.lost_keys(part.family, &fetched)?;
         self.damaged.extend(lost);
+        let family = &self.store.families()[usize::from(part.family.0)];
         if family.coverage == Coverage::Complete {
             // whichever blocks a question reads, each series has a row for each known step
             match &part.ids {
@@ -211,14 +221,31 @@ impl SeriesRows {
 }
 
 impl SeriesRows {
-    /// The steps of series whose keys are lost, which have no rows.
-    fn lost_keys(&self, id: FamilyId, family: &Family, fetched: &Fetched) -> Option<Damage> {
-        let is_lost = |series: &&FetchedSeries| self.store.is_key_lost(&self.catalogue, id, series.id);
-        let lost: Vec<&FetchedSeries> = fetched.series.iter().filter(is_lost).collect();
-        let steps: BTreeSet<u32> = lost.iter().flat_map(|series| &series.steps).copied().collect();
-        let what = format!("the catalogue of keys is damaged: {} series by {} have no key", lost.len(), family.name);
-        let times_secs = steps.into_iter().map(|step| fetched.time_secs(step as usize)).collect();
-        (!lost.is_empty()).then_some(Damage { what, times_secs })
+    /// The series whose keys are lost, which have no rows. One without a key that is not noted as lost may also have come since
+    /// the catalogue was read: a key is there before the steps that have it, so the catalogue is read once more.
+    fn lost_keys(&mut self, id: FamilyId, fetched: &Fetched) -> Result<Option<SeriesError>, SeriesError> {
+        let last_noted = self.store.last_lost(id);
+        let is_noted = |series: &FetchedSeries| last_noted.is_some_and(|last| series.id <= last);
+        let is_unnamed = |series: &&FetchedSeries| self.catalogue.key(id, series.id).is_none();
+        let unnamed: Vec<&FetchedSeries> = fetched.series.iter().filter(is_unnamed).collect();
+        if self.catalogue.damaged_lines() > 0 {
+            let is_open = |catalogue: &Catalogue, lost: &BTreeSet<_>, series: &FetchedSeries| {
+                !is_noted(series) && !lost.contains(&(id, series.id)) && catalogue.key(id, series.id).is_none()
+            };
+            if unnamed.iter().any(|series| is_open(&self.newest, &self.lost, series)) {
+                self.newest = Arc::new(self.store.catalogue()?);
+                let missing = unnamed.iter().filter(|series| self.newest.key(id, series.id).is_none());
+                self.lost.extend(missing.map(|series| (id, series.id)));
+            }
+        }
+        let is_lost = |series: &&&FetchedSeries| is_noted(series) || self.lost.contains(&(id, series.id));
+        let lost: Vec<&FetchedSeries> = unnamed.iter().filter(is_lost).copied().collect();
+        let Some(first) = lost.iter().filter_map(|series| series.steps.first()).min() else { return Ok(None) };
+        Ok(Some(SeriesError::LostKeys {
+            family: self.store.families()[usize::from(id.0)].name.clone(),
+            series: lost.len(),
+            first_secs: fetched.time_secs(*first as usize),
+        }))
     }
 }
 
@@ -228,7 +255,7 @@ impl Iterator for SeriesRows {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(damage) = self.damaged.pop() {
-                return Some(Err(SeriesError::DamagedSteps(damage)));
+                return Some(Err(damage));
             }
             let part = self.parts.next()?;
             if let Some(batch) = self.read(&part).transpose() {

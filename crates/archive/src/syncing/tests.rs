@@ -5,6 +5,9 @@ use std::thread;
 
 use weir_flow::{Column, Delivery, FlowBatchBuilder};
 
+use crate::layout::Layout;
+use crate::recovery::recover;
+use crate::threads::Threads;
 use crate::{ArchiveError, ArchiveHandle, ArchiveOptions, HandleOptions, Position, Writer};
 
 use super::failing::FailingSyncs;
@@ -103,4 +106,28 @@ fn a_writer_that_ends_meanwhile_says_so_and_loses_nothing() {
     drop(failing);
     let (_writer, recovery) = Writer::open(dir.path(), ArchiveOptions::default()).expect("the archive opens");
     assert_eq!((recovery.position, recovery.rows), (Position::new(taken), taken), "the tail was not sealed");
+}
+
+/// Tails that a full disk left unconfirmed are safe once they are sealed, and nothing says otherwise from then on.
+#[test]
+fn what_was_not_confirmed_is_confirmed_by_its_sealing() {
+    for (ending, is_left) in [(Ending::Drop, true), (Ending::Close, false)] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut writer = open(dir.path());
+        writer.append(delivery()).expect("appended");
+        drop(writer);
+        let layout = Layout::new(dir.path());
+        let marker = layout.unconfirmed();
+        let mut recovered = recover(&layout).expect("recovered");
+        assert_eq!(recovered.tails.len(), 1);
+        // as on a disk that has no room for another copy of the tail
+        fs::write(&marker, "").expect("marked");
+        recovered.recovery.is_unconfirmed = true;
+        let shared = Arc::new(Shared::new(layout, &ArchiveOptions::default(), recovered).expect("the archive"));
+        shared.end(ending);
+        let mut threads = Threads::start(&shared).expect("threads");
+        threads.join().expect("ended");
+        assert_eq!(marker.exists(), is_left, "{ending:?}");
+        assert_eq!(shared.progress().counted.tails_sealed, u64::from(!is_left), "{ending:?}");
+    }
 }

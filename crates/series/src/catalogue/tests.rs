@@ -43,18 +43,59 @@ fn whatever_bit_is_another_one_no_key_is_lost() {
     writer.flush().expect("written");
     let path = dir.path().join(FILE);
     let whole = fs::read(&path).expect("a file");
+    let wanted: Vec<_> = numbered.iter().map(|(family, id, key)| (*family, id.0, (*key).to_owned())).collect();
     for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
         let mut octets = whole.clone();
         octets[at] ^= 1 << bit;
-        fs::write(&path, octets).expect("written");
-        let read = Catalogue::read(&folder).expect("a catalogue");
-        assert_eq!((read.len(), read.damaged_lines()), (numbered.len(), 0), "bit {bit} of octet {at}");
-        for (family, id, key) in &numbered {
-            assert_eq!(read.key(*family, *id), Some(*key), "bit {bit} of octet {at}");
+        let mut found = Vec::new();
+        let counts = lines::read(&octets, |entry| found.push(entry));
+        assert_eq!((&found, counts.damaged), (&wanted, 0), "bit {bit} of octet {at}");
+        // each time the file is written anew it is synced, which takes long
+        if bit > 0 || !(at.is_multiple_of(16) || at + 1 == whole.len()) {
+            continue;
         }
+        fs::write(&path, octets).expect("written");
         let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+        for (family, id, key) in &numbered {
+            assert_eq!(writer.catalogue().key(*family, *id), Some(*key), "bit {bit} of octet {at}");
+        }
         writer.mend().expect("written");
         assert_eq!(fs::read(&path).expect("a file"), whole, "bit {bit} of octet {at}");
+    }
+    assert_eq!(copies(dir.path()), Vec::<String>::new(), "no key was lost");
+}
+
+/// The copies of a catalogue with damage, the newest last.
+fn copies(dir: &Path) -> Vec<String> {
+    let names = fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.into_string().expect("a name"));
+    let mut copies: Vec<String> = names.filter(|name| name.starts_with("catalogue.damaged")).collect();
+    copies.sort_by_key(|name| (name.len(), name.clone()));
+    copies
+}
+
+#[test]
+fn the_last_catalogues_with_damage_are_kept() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = Folder(dir.path().to_owned());
+    let path = dir.path().join(FILE);
+    let mut damaged = Vec::new();
+    for turn in 0..12 {
+        let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+        writer.number(FamilyId(0), &format!("key {turn}"));
+        writer.number(FamilyId(0), "the last one");
+        writer.flush().expect("written");
+        let mut octets = fs::read(&path).expect("a file");
+        octets[..3].fill(b'z');
+        fs::write(&path, &octets).expect("written");
+        damaged.push(octets);
+        let mut writer = CatalogueWriter::open(&folder).expect("a catalogue");
+        assert_eq!(writer.catalogue().damaged_lines(), 1, "turn {turn}");
+        writer.mend().expect("written");
+        let kept: Vec<_> =
+            copies(dir.path()).iter().map(|name| fs::read(dir.path().join(name)).expect("a copy")).collect();
+        let first = damaged.len().saturating_sub(COPIES_MAX);
+        assert!(kept == damaged[first..], "turn {turn}: {:?}", copies(dir.path()));
     }
 }
 

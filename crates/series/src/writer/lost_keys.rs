@@ -6,8 +6,10 @@
 //! is a gap. What speaks against it is that steps go whose other keys are known.
 //!
 //! Lines of the catalogue that were durable and are damaged beyond repair are another thing: their keys may be in any step. Steps
-//! stay, and it is noted until when a key that is absent may have had another number, so that it is not taken for zero.
+//! stay, and it is noted until when a key that is absent may have had another number, so that it is not taken for zero. That is noted
+//! of families only that have such a number in a step, or whose steps cannot all be read: the others have lost nothing.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::sync::atomic::Ordering;
 
@@ -15,6 +17,7 @@ use super::Counts;
 use crate::catalogue::CatalogueWriter;
 use crate::content::{Content, StepsFile};
 use crate::folder::{DescribedFamily, Description, FileKind, Folder};
+use crate::resolution::Resolution;
 use crate::{Catalogue, Coverage, FamilyId, SeriesError, SeriesId};
 
 /// Cuts off steps from the first one on that has a key which is not known, of families with every key.
@@ -95,7 +98,7 @@ pub(super) fn note(
     counts.keys_repaired.fetch_add(repaired, Ordering::Relaxed);
     counts.keys_lost.fetch_add(damaged, Ordering::Relaxed);
     if let Some(last_secs) = last_secs.filter(|_| damaged > 0) {
-        let last_numbers = last_numbers(folder, description)?;
+        let last_numbers = lost_numbers(folder, description, catalogue.catalogue())?;
         folder.note_lost_keys(description, last_secs, &last_numbers)?;
     }
     for (family, described) in (0..).map(FamilyId).zip(&description.families) {
@@ -109,24 +112,75 @@ pub(super) fn note(
     Ok(())
 }
 
-/// For each family the largest number of a series in any step that can be read.
-fn last_numbers(folder: &Folder, description: &Description) -> Result<Vec<u32>, SeriesError> {
+/// What steps have of the numbers of a family.
+#[derive(Debug, Clone, Copy)]
+struct FoundNumbers {
+    /// The largest one in any step that can be read.
+    last: u32,
+    /// Whether a key was lost, or may have been: steps that cannot be read have any number.
+    is_lost: bool,
+}
+
+/// For each family that may have lost keys, the largest number of a series in any step that can be read.
+fn lost_numbers(
+    folder: &Folder,
+    description: &Description,
+    catalogue: &Catalogue,
+) -> Result<Vec<Option<u32>>, SeriesError> {
     let before = |described: &DescribedFamily| described.lost.map_or(0, |lost| lost.last_number);
-    let mut last_numbers: Vec<u32> = description.families.iter().map(before).collect();
+    let nothing = |described: &DescribedFamily| FoundNumbers { last: before(described), is_lost: false };
+    let mut found: Vec<FoundNumbers> = description.families.iter().map(nothing).collect();
     for &resolution in &description.resolutions {
         for (block, kind) in folder.blocks(resolution)? {
             let content = match Content::open(folder, resolution, block, kind) {
-                Err(error) if error.is_damage() => continue,
+                Err(error) if error.is_damage() => {
+                    found.iter_mut().for_each(|found| found.is_lost = true);
+                    continue;
+                }
                 content => content?,
             };
             let Some(content) = content else { continue };
-            for (family, last) in (0..).map(FamilyId).zip(&mut last_numbers) {
-                match content.ids(family) {
-                    Err(error) if error.is_damage() => {}
-                    ids => *last = ids?.into_iter().fold(*last, u32::max),
-                }
+            for ((family, described), found) in (0..).map(FamilyId).zip(&description.families).zip(&mut found) {
+                let ids = match content.ids(family) {
+                    Err(error) if error.is_damage() => {
+                        found.is_lost = true;
+                        continue;
+                    }
+                    ids => ids?,
+                };
+                found.last = ids.iter().copied().fold(found.last, u32::max);
+                let is_unnamed = |id: &u32| catalogue.key(family, SeriesId(*id)).is_none();
+                let unnamed: BTreeSet<u32> = ids.into_iter().filter(is_unnamed).collect();
+                found.is_lost = found.is_lost
+                    || !content.damaged().is_empty()
+                    || has_newly_lost(&content, (family, described), (resolution, block), &unnamed)?;
             }
         }
     }
-    Ok(last_numbers)
+    Ok(found.into_iter().map(|found| Some(found.last).filter(|_| found.is_lost)).collect())
+}
+
+/// Whether a block has any of these numbers, which have no keys, in a step that came after those of which it is known that
+/// keys were lost.
+fn has_newly_lost(
+    content: &Content,
+    (family, described): (FamilyId, &DescribedFamily),
+    (resolution, block): (Resolution, i64),
+    unnamed: &BTreeSet<u32>,
+) -> Result<bool, SeriesError> {
+    let (Some(&first), Some(&last)) = (unnamed.first(), unnamed.last()) else { return Ok(false) };
+    let Some(lost) = described.lost else { return Ok(true) };
+    let is_behind = |time_secs: i64| time_secs > lost.last_secs;
+    if !content.times(resolution, block).any(is_behind) {
+        return Ok(false);
+    }
+    let runs = match content.runs(family, &described.family, first, last) {
+        Err(error) if error.is_damage() => return Ok(true),
+        runs => runs?,
+    };
+    let begin_secs = block * resolution.block_secs();
+    let time = |place: u16| begin_secs + i64::from(place) * i64::from(resolution.step_secs);
+    let has_behind = |index: usize| runs.places[runs.rows(index)].iter().any(|place| is_behind(time(*place)));
+    let found = runs.ids.iter().enumerate().any(|(index, id)| unnamed.contains(id) && has_behind(index));
+    Ok(found || !runs.damaged.is_empty())
 }

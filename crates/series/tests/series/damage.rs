@@ -292,9 +292,48 @@ fn a_key_that_is_lost_was_not_zero() {
         assert_eq!((counts.keys_lost, counts.octets_cut), (u64::from(session == 0), 0));
         let store = SeriesStore::open(dir.path()).expect("a store");
         compare_lost(&store, from + 100);
+        // the other family has lost nothing, and is known as before
+        let (host, _) = store.family("host").expect("the family");
+        for &resolution in store.resolutions() {
+            let fetched = store.fetch(host, None, resolution, FIRST, FIRST + STEPS).expect("fetched");
+            assert!(fetched.damaged.is_empty(), "{:?}", fetched.damaged);
+            assert!(fetched.known.iter().all(|known| *known > 0), "{:?}", fetched.known);
+        }
     }
     let store = Arc::new(SeriesStore::open(dir.path()).expect("a store"));
     assert!(store.rows(&selection).expect("rows").any(is_said));
+}
+
+/// Nothing behind the line of the largest number says that it was given. A series that has come since is none of those lost.
+#[test]
+fn the_last_key_that_is_lost_is_said_too() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = Model { keys: 12, ..MODEL };
+    model.write(dir.path(), FIRST..FIRST + STEPS);
+    let path = dir.path().join("catalogue");
+    let text = fs::read_to_string(&path).expect("a file");
+    let of = |line: &str, place| line.split('\t').nth(place).and_then(|number| number.parse::<u32>().ok());
+    let lines = text.lines().filter(|line| of(line, 1) == Some(0));
+    let last = lines.max_by_key(|line| of(line, 2)).expect("a line");
+    fs::write(&path, text.replace(last, &format!("zz{}", &last[2..]))).expect("written");
+    let store = Arc::new(SeriesStore::open(dir.path()).expect("a store"));
+    let catalogue = Arc::new(store.catalogue().expect("a catalogue"));
+    assert_eq!(catalogue.damaged_lines(), 1);
+    let (resolution, families) = (store.resolutions()[0], Some(vec!["exporter".to_owned()]));
+    let selection =
+        RowSelection { resolution, families, keys: None, from_secs: FIRST, until_secs: FIRST + STEPS + 100 };
+    let check = || {
+        let rows = store.rows_with(&selection, Arc::clone(&catalogue)).expect("rows");
+        let errors: Vec<SeriesError> = rows.filter_map(Result::err).collect();
+        assert!(!errors.is_empty(), "rows of a series without a key are left out in silence");
+        let is_one = |error: &SeriesError| matches!(error, SeriesError::LostKeys { series: 1, .. });
+        assert!(errors.iter().all(is_one), "{errors:?}");
+    };
+    check();
+    // the key gets another number, and a new one comes
+    let more = Model { keys: 13, ..MODEL };
+    assert_eq!(more.write(dir.path(), FIRST + STEPS..FIRST + STEPS + 100).keys_lost, 1);
+    check();
 }
 
 /// Compares the keys of a store that has lost some, steps until a time, with what was written.

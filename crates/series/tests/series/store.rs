@@ -180,6 +180,33 @@ fn a_family_is_unknown_while_it_is_not_counted() {
     }
 }
 
+/// What a coarser step has of a family is there also when it was counted at neither end of it.
+#[test]
+fn a_family_that_was_counted_within_a_step_has_its_values() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let all = ["total", "protocol"].map(|name| Family::counters(name, &["bytes"]));
+    for (families, times) in [(&all[..1], 1_200..1_210), (&all[..], 1_210..1_230), (&all[..1], 1_230..1_330)] {
+        let steps = options(&[(1, 10_000), (60, 100_000)]);
+        let mut writer = StatisticsWriter::open(dir.path(), &steps, families).expect("a writer");
+        for time in times {
+            let rows = families.iter().map(|family| {
+                let id = writer.family(&family.name).expect("the family");
+                let key = writer.series(id, "key");
+                (id, FamilyRows { ids: vec![key.0], columns: vec![vec![1]], ..FamilyRows::default() })
+            });
+            let step = StepRows { families: rows.collect() };
+            crate::write_step(&mut writer, time, step);
+        }
+        writer.close().expect("closed");
+    }
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let (family, spec) = store.family("protocol").expect("the family");
+    let fetched = store.fetch(family, None, store.resolutions()[1], 1_200, 1_320).expect("fetched");
+    let points = fetched.points(spec, &fetched.series[0], 0);
+    let found: Vec<_> = points.map(|point| point.map(|point| point.sum)).collect();
+    assert_eq!(found, [Some(20), None]);
+}
+
 #[test]
 fn keys_and_numbers_survive_damage_of_the_catalogue() {
     let dir = tempfile::tempdir().expect("a folder");
