@@ -134,7 +134,9 @@ fn lost_numbers(
         for (block, kind) in folder.blocks(resolution)? {
             let content = match Content::open(folder, resolution, block, kind) {
                 Err(error) if error.is_damage() => {
-                    found.iter_mut().for_each(|found| found.is_lost = true);
+                    for found in &mut found {
+                        found.is_lost = true;
+                    }
                     continue;
                 }
                 content => content?,
