@@ -45,8 +45,9 @@ impl Caller {
     }
 
     /// Lets a call of a user in, and notes it; false when the user has too many connections, which is counted once.
-    pub(crate) fn admit(&self, name: &str, counts: &FlightCounts) -> bool {
-        let is_admitted = self.users.admit(name);
+    /// Where there are no users, calls are of `None`, and only the connections of all are limited.
+    pub(crate) fn admit(&self, user: Option<&str>, counts: &FlightCounts) -> bool {
+        let is_admitted = user.is_none_or(|name| self.users.admit(name));
         if is_admitted {
             self.is_known.store(true, Ordering::Relaxed);
         } else if !self.is_refused.swap(true, Ordering::Relaxed) {
@@ -233,7 +234,7 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert_eq!(unknown.counts.connections_idle.get(), 1);
             let mut known = incoming();
-            assert!(known.caller.admit("ann", &known.counts));
+            assert!(known.caller.admit(Some("ann"), &known.counts));
             // its first time is over
             tokio::time::sleep(Duration::from_millis(2)).await;
             for _ in 0..100 {
@@ -248,11 +249,21 @@ mod tests {
         let users = Arc::new(ConnectionUsers::new(1));
         let (from, counts) = (([127, 0, 0, 1], 1).into(), FlightCounts::default());
         let (first, second) = (Caller::new(from, &users), Caller::new(from, &users));
-        assert!(first.admit("ann", &counts) && first.is_known.load(Ordering::Relaxed));
-        assert!(!second.admit("ann", &counts) && !second.admit("ann", &counts));
+        assert!(first.admit(Some("ann"), &counts) && first.is_known.load(Ordering::Relaxed));
+        assert!(!second.admit(Some("ann"), &counts) && !second.admit(Some("ann"), &counts));
         assert!(!second.is_known.load(Ordering::Relaxed), "it has the time of a login, and no more");
         assert_eq!(counts.connections_refused.get(), 1);
         drop(first);
-        assert!(second.admit("ann", &counts));
+        assert!(second.admit(Some("ann"), &counts));
+    }
+
+    #[test]
+    fn whoever_is_on_this_machine_has_all_connections_where_there_are_no_users() {
+        let users = Arc::new(ConnectionUsers::new(1));
+        let (from, counts) = (([127, 0, 0, 1], 1).into(), FlightCounts::default());
+        let (first, second) = (Caller::new(from, &users), Caller::new(from, &users));
+        assert!(first.admit(None, &counts) && second.admit(None, &counts));
+        assert!(second.is_known.load(Ordering::Relaxed));
+        assert_eq!(counts.connections_refused.get(), 0);
     }
 }

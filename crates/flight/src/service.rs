@@ -75,7 +75,9 @@ impl FlightSql {
         let from = caller.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |caller| caller.from.ip());
         let asker = self.sessions.asker(request.metadata(), from).await?;
         let name = asker.name();
-        if caller.is_some_and(|caller| !caller.admit(name, &self.counts)) {
+        // without users everybody is "this machine", who takes no place of another
+        let user = self.sessions.has_users().then_some(name);
+        if caller.is_some_and(|caller| !caller.admit(user, &self.counts)) {
             return Err(Status::resource_exhausted(format!(
                 "too many connections of '{name}'\nhint: 'per_user_max' of [flight] says how many there may be"
             )));

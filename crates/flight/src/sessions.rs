@@ -43,9 +43,14 @@ impl Sessions {
         Self { service, counts, length, sessions: Mutex::default() }
     }
 
+    /// Whether there are users, who must log in.
+    pub(crate) fn has_users(&self) -> bool {
+        self.service.has_users()
+    }
+
     /// Who calls, as the headers of the call say.
     pub(crate) async fn asker(&self, headers: &MetadataMap, from: IpAddr) -> Result<Arc<dyn Asker>, Status> {
-        if !self.service.has_users() {
+        if !self.has_users() {
             return Ok(self.service.local(from));
         }
         let found = self.by_headers(headers, from).await;

@@ -73,10 +73,10 @@ fn parsed(value: &Value) -> Option<ListedWatch> {
 
 /// Pauses a watch until it is [resumed](resume), also over restarts. False when it was paused so already.
 pub fn pause(folder: &Path, watch: &str, now_ms: i64) -> Result<bool, JournalError> {
-    if is_paused(folder, watch) {
+    let path = pause_path(folder, watch);
+    if path.try_exists().map_err(JournalError::at(&path))? {
         return Ok(false);
     }
-    let path = pause_path(folder, watch);
     let text = json!({ "asked_ms": now_ms }).to_string();
     replace(&path, text.as_bytes()).map_err(JournalError::at(&path))?;
     Ok(true)
@@ -92,9 +92,10 @@ pub fn resume(folder: &Path, watch: &str) -> Result<bool, JournalError> {
     }
 }
 
-/// Whether somebody has [paused](pause) a watch; its file may say so too.
+/// Whether somebody has [paused](pause) a watch; its file may say so too. A watch counts as paused where that cannot be
+/// told: a file system that fails for a moment ends no pause.
 pub fn is_paused(folder: &Path, watch: &str) -> bool {
-    pause_path(folder, watch).exists()
+    pause_path(folder, watch).try_exists().unwrap_or(true)
 }
 
 fn pause_path(folder: &Path, watch: &str) -> PathBuf {
@@ -154,6 +155,16 @@ mod tests {
         assert_eq!(paused(), [true, false]);
         assert!(resume(folder.path(), "scan").expect("ended"));
         assert_eq!(paused(), [false, false]);
+    }
+
+    /// A link to itself is an error of the system (ELOOP), as a file server that does not answer is (EIO).
+    #[cfg(unix)]
+    #[test]
+    fn a_file_system_that_fails_ends_no_pause() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink("scan.pause", folder.path().join("scan.pause")).expect("a link");
+        assert!(is_paused(folder.path(), "scan"));
+        assert!(pause(folder.path(), "scan", 1).is_err(), "that it was paused is not known");
     }
 
     #[test]

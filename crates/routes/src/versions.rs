@@ -6,7 +6,8 @@
 //! version is read like any other file, and a damaged one costs itself alone.
 //!
 //! A version is valid from when its file was changed. Where that cannot be right, because it is in the future or not
-//! later than the version before, it is valid from when it was found.
+//! later than the version before, it is valid from when it was found. A clock that was ahead leaves versions of the
+//! future, which would hide all later ones: they are brought back when the next one comes.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -235,8 +236,13 @@ impl FileVersions {
 
     /// Adds a newer version; gives those that are dropped for it, the oldest first. Nothing is written.
     pub fn add(&mut self, content: FileContent, file: &Path, limits: VersionLimits, now_ms: i64) -> Vec<FileVersion> {
+        let changed_ms = changed_ms(file);
+        // a file that was changed after now says that the clock is behind, and the versions are right
+        if changed_ms.is_some_and(|changed| changed <= now_ms) {
+            self.bring_back(now_ms);
+        }
         let last_ms = self.newest().map_or(i64::MIN, |newest| newest.valid_from_ms);
-        let changed_ms = changed_ms(file).filter(|changed| *changed > last_ms && *changed <= now_ms);
+        let changed_ms = changed_ms.filter(|changed| *changed > last_ms && *changed <= now_ms);
         let valid_from_ms = changed_ms.unwrap_or_else(|| now_ms.max(last_ms.saturating_add(1)));
         self.versions.push(FileVersion { valid_from_ms, content, origin: origin_of(file) });
         let mut octets: u64 = self.versions.iter().map(|version| version.content.octets).sum();
@@ -247,6 +253,18 @@ impl FileVersions {
             count -= 1;
         }
         self.versions.drain(..dropped).collect()
+    }
+
+    /// Makes versions that are valid from the future on valid from before now, each from later than the one before it.
+    fn bring_back(&mut self, now_ms: i64) {
+        if self.newest().is_none_or(|newest| newest.valid_from_ms <= now_ms) {
+            return;
+        }
+        let mut latest_ms = now_ms.saturating_sub(1);
+        for version in self.versions.iter_mut().rev() {
+            version.valid_from_ms = version.valid_from_ms.min(latest_ms);
+            latest_ms = version.valid_from_ms.saturating_sub(1);
+        }
     }
 
     /// Keeps the content of a file as its newest version in a folder, which is created if need be. What is dropped for

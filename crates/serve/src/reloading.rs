@@ -59,10 +59,12 @@ impl Service {
         own.into_iter().chain(of_wires).for_each(ReadIdentity::put_in_place);
         let answer = ReloadAnswer { users: users.len(), has_tls: self.listening.tls.is_some(), restart_needed };
         self.access.replace_users(users);
-        enrichment.keep_versions();
-        self.archive.set_enrichment(Arc::new(enrichment));
+        let enrichment = Arc::new(enrichment);
+        self.archive.set_enrichment(Arc::clone(&enrichment));
         self.archive.set_corrections(Arc::new(corrections));
         (reloader.tell)();
+        // the last of all: it waits for a disk, and for whoever else keeps versions, without a limit
+        enrichment.keep_versions();
         Ok(answer)
     }
 }

@@ -143,37 +143,37 @@ pub(crate) fn interface_names(path: &Path) -> Result<InterfaceNames, EngineError
 }
 
 /// What files know about an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct KnownAddress<'a> {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KnownAddress {
     /// Number of the autonomous system.
     pub asn: Option<u32>,
     /// Code of the country.
-    pub country: Option<&'a str>,
+    pub country: Option<String>,
     /// The label.
-    pub label: Option<&'a str>,
+    pub label: Option<String>,
 }
 
 impl Enrichment {
     /// What is known about an address, 4 or 16 octets in network order, at a time in milliseconds since the epoch; by
     /// the newest versions without one.
-    pub fn address(&self, octets: &[u8], at_ms: Option<i64>) -> KnownAddress<'_> {
-        fn find<'a, V>(
-            table: Option<&'a VersionedTable<PrefixMap<V>>>,
+    pub fn address(&self, octets: &[u8], at_ms: Option<i64>) -> KnownAddress {
+        fn find<V: Clone>(
+            table: Option<&VersionedTable<PrefixMap<V>>>,
             octets: &[u8],
             at_ms: Option<i64>,
-        ) -> Option<&'a V> {
-            table?.at(at_ms)?.find_octets(octets)
+        ) -> Option<V> {
+            table?.at(at_ms)?.find_octets(octets).cloned()
         }
         KnownAddress {
-            asn: find(self.asn.as_ref(), octets, at_ms).copied(),
-            country: find(self.countries.as_ref(), octets, at_ms).map(String::as_str),
-            label: find(self.labels.as_ref(), octets, at_ms).map(String::as_str),
+            asn: find(self.asn.as_ref(), octets, at_ms),
+            country: find(self.countries.as_ref(), octets, at_ms),
+            label: find(self.labels.as_ref(), octets, at_ms),
         }
     }
 
     /// The name of an interface by the file, at a time or by the newest version; exporters may have reported another.
-    pub fn interface(&self, exporter: &[u8], index: u32, at_ms: Option<i64>) -> Option<&str> {
-        self.interfaces.as_ref()?.at(at_ms)?.name(exporter, index)
+    pub fn interface(&self, exporter: &[u8], index: u32, at_ms: Option<i64>) -> Option<String> {
+        self.interfaces.as_ref()?.at(at_ms)?.name(exporter, index).map(str::to_owned)
     }
 }
 
@@ -297,11 +297,13 @@ impl LookUp {
                 let mut names = StringBuilder::new();
                 for (row, (exporter, index)) in addresses.zip(indexes).enumerate() {
                     let at_ms = times.filter(|times| times.is_valid(row)).map(|times| times.value(row));
-                    let name = exporter.zip(index).and_then(|(exporter, index)| {
-                        let file = tables.table(row).and_then(|names| names.name(exporter, index));
-                        file.or_else(|| self.reported.get().and_then(|names| names.name(exporter, index, at_ms)))
-                    });
-                    names.append_option(name);
+                    let Some((exporter, index)) = exporter.zip(index) else {
+                        names.append_null();
+                        continue;
+                    };
+                    let file = tables.table(row).and_then(|names| names.name(exporter, index));
+                    let reported = || self.reported.get().and_then(|names| names.name(exporter, index, at_ms));
+                    names.append_option(file.or_else(reported));
                 }
                 Arc::new(names.finish())
             }
@@ -320,7 +322,11 @@ fn texts<'a>(
 ) -> ArrayRef {
     let mut texts = StringBuilder::new();
     for (row, address) in addresses.enumerate() {
-        texts.append_option(address.and_then(|octets| tables.table(row)?.find_octets(octets)));
+        let known = match address {
+            Some(octets) => tables.table(row).and_then(|table| table.find_octets(octets)),
+            None => None,
+        };
+        texts.append_option(known);
     }
     Arc::new(texts.finish())
 }

@@ -25,12 +25,17 @@ impl Fixture {
 
     /// Writes the file, as changed at a time, and keeps it.
     fn keep(&self, text: &str, changed_ms: i64, limits: VersionLimits) -> KeptVersion {
+        self.keep_at(text, changed_ms, limits, NOW_MS)
+    }
+
+    /// The same, found at another time.
+    fn keep_at(&self, text: &str, changed_ms: i64, limits: VersionLimits, now_ms: i64) -> KeptVersion {
         let path = self.file();
         fs::write(&path, text).expect("written");
         let changed = UNIX_EPOCH + Duration::from_millis(changed_ms as u64);
         File::options().append(true).open(&path).and_then(|file| file.set_modified(changed)).expect("changed");
         let content = FileContent::of(&path).expect("readable");
-        FileVersions::keep(&self.versions(), &path, content, limits, NOW_MS).expect("kept")
+        FileVersions::keep(&self.versions(), &path, content, limits, now_ms).expect("kept")
     }
 
     fn read(&self) -> FileVersions {
@@ -78,6 +83,35 @@ fn a_version_is_valid_from_when_its_file_was_changed() {
     assert_eq!(fixture.contents(), 3, "one content is kept once");
     assert!(versions.versions().iter().all(|version| version.is_of(&fixture.file())));
     assert!(!versions.versions()[0].is_of(&fixture.versions()));
+}
+
+#[test]
+fn a_clock_that_was_ahead_hides_no_later_version() {
+    let fixture = Fixture::new();
+    let limits = VersionLimits::default();
+    let ahead_ms = NOW_MS + 1000 * DAY_MS;
+    fixture.keep("first", DAY_1_MS, limits);
+    for (number, text) in [(0, "second"), (1, "third")] {
+        fixture.keep_at(text, ahead_ms + number, limits, ahead_ms + number);
+    }
+    assert_eq!(starts(&fixture.read()), [DAY_1_MS, ahead_ms, ahead_ms + 1]);
+    // the clock is right again
+    fixture.keep("fourth", NOW_MS - DAY_MS, limits);
+    assert_eq!(starts(&fixture.read()), [DAY_1_MS, NOW_MS - 2, NOW_MS - 1, NOW_MS]);
+    fixture.keep_at("fifth", NOW_MS + 2, limits, NOW_MS + 3);
+    assert_eq!(starts(&fixture.read()), [DAY_1_MS, NOW_MS - 2, NOW_MS - 1, NOW_MS, NOW_MS + 2]);
+}
+
+/// A machine without a clock of its own begins in 1970; what it has of later is right.
+#[test]
+fn a_clock_that_is_behind_leaves_versions_as_they_are() {
+    let fixture = Fixture::new();
+    let limits = VersionLimits::default();
+    fixture.keep("first", DAY_1_MS, limits);
+    fixture.keep("second", DAY_1_MS + DAY_MS, limits);
+    fixture.keep_at("third", DAY_1_MS + 2 * DAY_MS, limits, DAY_MS);
+    let second_ms = DAY_1_MS + DAY_MS;
+    assert_eq!(starts(&fixture.read()), [DAY_1_MS, second_ms, second_ms + 1]);
 }
 
 #[test]

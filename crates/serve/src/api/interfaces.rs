@@ -165,7 +165,7 @@ pub(super) fn describe(
     let enrichment = question.service.archive.enrichment();
     for ((exporter, index), body) in found {
         if let Some(name) = enrichment.interface(exporter, *index, at_ms) {
-            body.name = Some(name.to_owned());
+            body.name = Some(name);
         }
     }
     Ok(())

@@ -113,12 +113,12 @@ fn of_addresses(
     for value in values {
         let octets = octets(value)?;
         let known = enrichment.address(&octets, at_ms);
-        let is_other = |from_ms| enrichment.address(&octets, Some(from_ms)) != known;
+        let is_changed = from_ms.is_some_and(|from_ms| enrichment.address(&octets, Some(from_ms)) != known);
         let name = KnownName {
-            label: known.label.map(str::to_owned),
-            country: known.country.map(str::to_owned),
+            label: known.label,
+            country: known.country,
             asn: known.asn,
-            changed: from_ms.is_some_and(is_other).then_some(true),
+            changed: is_changed.then_some(true),
             ..KnownName::default()
         };
         if name != KnownName::default() {

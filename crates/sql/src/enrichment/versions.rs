@@ -1,11 +1,16 @@
 //! A table for each version of a file, looked up by time.
 //!
-//! The newest table is made when the file is loaded. Older ones are made of the kept versions when the first value asks
-//! about their time, because most questions are about now. Where a version cannot be used, the next older one that can
-//! be is used in its place, or else the next newer one, and the log has it.
+//! The newest table is made when the file is loaded. Older ones are made of the kept versions when a value asks about
+//! their time, because most questions are about now. Of these, those that were used last stay in memory, and the ones of
+//! a batch until it is done. What speaks against keeping few is that a question which goes to and fro between many
+//! versions makes tables again for each of its batches; in return memory does not grow with what is asked. Where a
+//! version cannot be used, the next older one that can be is used in its place, or else the next newer one, and the log
+//! has it.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::available_parallelism;
 
 use arrow::array::{Array, TimestampMillisecondArray};
 use jiff::Timestamp;
@@ -13,6 +18,9 @@ use weir_routes::{FileContent, FileVersion, FileVersions, VersionLimits};
 
 use crate::EngineError;
 use crate::error::chain;
+
+/// Old tables of a file that stay in memory, at least.
+const OLD_TABLES_MIN: usize = 4;
 
 /// Makes a table of a file.
 pub(crate) type LoadTable<T> = fn(&Path) -> Result<T, EngineError>;
@@ -68,8 +76,19 @@ struct VersionTable<T> {
     from_ms: i64,
     /// The version, unless the table was made of the file itself.
     kept: Option<FileVersion>,
-    /// `None` once it has turned out that the version cannot be used.
-    table: OnceLock<Option<T>>,
+    table: Mutex<Made<T>>,
+}
+
+/// Whether a table is there.
+#[derive(Debug)]
+enum Made<T> {
+    NotYet,
+    /// It has turned out that the version cannot be used.
+    Unusable,
+    /// Of a kept version, as long as somebody holds it.
+    Old(Weak<T>),
+    /// Of the file itself.
+    Newest(Arc<T>),
 }
 
 /// Tables of the versions of a file, at least one.
@@ -80,15 +99,25 @@ pub(crate) struct VersionedTable<T> {
     kept: FileVersions,
     /// The oldest first.
     versions: Vec<VersionTable<T>>,
+    /// Old tables that stay in memory, the last one that was used at the end.
+    recent: Mutex<VecDeque<Arc<T>>>,
+    /// How many these are at most.
+    recent_max: usize,
     unkept: Option<UnkeptVersion>,
 }
 
 /// The table of a span of time, both ends of which belong to it.
 #[derive(Debug)]
-struct TableSpan<'a, T> {
+struct TableSpan<T> {
     first_ms: i64,
     last_ms: i64,
-    table: Option<&'a T>,
+    table: Option<Arc<T>>,
+}
+
+impl<T> TableSpan<T> {
+    fn has(&self, at_ms: i64) -> bool {
+        (self.first_ms..=self.last_ms).contains(&at_ms)
+    }
 }
 
 impl<T> VersionedTable<T> {
@@ -135,14 +164,17 @@ impl<T> VersionedTable<T> {
         let unmade = |version: &FileVersion| VersionTable {
             from_ms: version.valid_from_ms,
             kept: Some(version.clone()),
-            table: OnceLock::new(),
+            table: Mutex::new(Made::NotYet),
         };
         let mut versions: Vec<_> = kept.versions().iter().map(unmade).collect();
         if let Some(table) = newest {
             let from_ms = versions.pop().map_or(i64::MIN, |version| version.from_ms);
-            versions.push(VersionTable { from_ms, kept: None, table: OnceLock::from(Some(table)) });
+            versions.push(VersionTable { from_ms, kept: None, table: Mutex::new(Made::Newest(Arc::new(table))) });
         }
-        (!versions.is_empty()).then_some(Self { name, load, kept, versions, unkept: None })
+        // the threads of a question are at different times
+        let recent_max = available_parallelism().map_or(OLD_TABLES_MIN, |threads| threads.get().max(OLD_TABLES_MIN));
+        let recent = Mutex::default();
+        (!versions.is_empty()).then_some(Self { name, load, kept, versions, recent, recent_max, unkept: None })
     }
 
     /// Whether times may have different tables.
@@ -156,14 +188,16 @@ impl<T> VersionedTable<T> {
     }
 
     /// The table of a time in milliseconds since the epoch, of the newest version without one.
-    pub(crate) fn at(&self, at_ms: Option<i64>) -> Option<&T> {
+    pub(crate) fn at(&self, at_ms: Option<i64>) -> Option<Arc<T>> {
         self.span(at_ms.unwrap_or(i64::MAX)).table
     }
 
     /// The same, for a single question.
-    pub(crate) fn into_table(mut self, at_ms: i64) -> Option<T> {
-        let place = self.usable(self.place(at_ms))?;
-        self.versions.swap_remove(place).table.into_inner().flatten()
+    pub(crate) fn into_table(self, at_ms: i64) -> Option<T> {
+        let table = self.usable(self.place(at_ms))?;
+        // so that nobody else holds it
+        drop(self);
+        Arc::into_inner(table)
     }
 
     /// From when the version of the last moment of a range is valid, when another one was valid before within the
@@ -178,36 +212,56 @@ impl<T> VersionedTable<T> {
         self.versions.partition_point(|version| version.from_ms <= at_ms).saturating_sub(1)
     }
 
-    fn span(&self, at_ms: i64) -> TableSpan<'_, T> {
+    fn span(&self, at_ms: i64) -> TableSpan<T> {
         let place = self.place(at_ms);
-        let table = self.usable(place).and_then(|usable| self.versions[usable].table.get()).and_then(Option::as_ref);
+        let table = self.usable(place);
         let first_ms = if place == 0 { i64::MIN } else { self.versions[place].from_ms };
         let last_ms = self.versions.get(place + 1).map_or(i64::MAX, |next| next.from_ms.saturating_sub(1));
         TableSpan { first_ms, last_ms, table }
     }
 
-    /// The version that stands in for the one at a place: this one if it can be used, else the next older one, else the
-    /// next newer one.
-    fn usable(&self, place: usize) -> Option<usize> {
+    /// The table of the version at a place if it can be used, else of the next older one, else of the next newer one.
+    fn usable(&self, place: usize) -> Option<Arc<T>> {
         let mut places = (0..=place).rev().chain(place + 1..self.versions.len());
-        places.find(|place| self.is_usable(&self.versions[*place]))
+        places.find_map(|place| self.table(&self.versions[place]))
     }
 
-    fn is_usable(&self, version: &VersionTable<T>) -> bool {
-        let table = version.table.get_or_init(|| {
-            let kept = version.kept.as_ref()?;
-            let made = self.kept.file_of(kept).map_err(EngineError::enrichment).and_then(|path| (self.load)(&path));
-            let from = time_text(version.from_ms);
-            made.inspect_err(|error| {
-                let why = chain(error);
-                tracing::warn!(
-                    "{}: the version from {from} is not used, but the one before or after it: {why}",
-                    self.name
-                );
-            })
-            .ok()
-        });
-        table.is_some()
+    /// The table of a version; `None` when it cannot be used. Who asks while it is made waits.
+    fn table(&self, version: &VersionTable<T>) -> Option<Arc<T>> {
+        let mut made = version.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = match &*made {
+            Made::Newest(table) => return Some(Arc::clone(table)),
+            Made::Unusable => return None,
+            Made::Old(table) => table.upgrade(),
+            Made::NotYet => None,
+        };
+        let table = held.or_else(|| self.make(version).map(Arc::new));
+        *made = table.as_ref().map_or(Made::Unusable, |table| Made::Old(Arc::downgrade(table)));
+        drop(made);
+        let table = table?;
+        self.hold(&table);
+        Some(table)
+    }
+
+    fn make(&self, version: &VersionTable<T>) -> Option<T> {
+        let kept = version.kept.as_ref()?;
+        let made = self.kept.file_of(kept).map_err(EngineError::enrichment).and_then(|path| (self.load)(&path));
+        let from = time_text(version.from_ms);
+        made.inspect_err(|error| {
+            let why = chain(error);
+            tracing::warn!("{}: the version from {from} is not used, but the one before or after it: {why}", self.name);
+        })
+        .ok()
+    }
+
+    /// Keeps an old table in memory, in place of the one that was not used for longest.
+    fn hold(&self, table: &Arc<T>) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.retain(|other| !Arc::ptr_eq(other, table));
+        recent.push_back(Arc::clone(table));
+        if recent.len() > self.recent_max {
+            recent.pop_front();
+        }
     }
 }
 
@@ -236,25 +290,29 @@ pub(crate) fn time_text(ms: i64) -> String {
 pub(crate) struct TablesByRow<'a, T> {
     versions: Option<&'a VersionedTable<T>>,
     times: Option<&'a TimestampMillisecondArray>,
+    /// Those that rows had: they stay to the end of the batch, however its times go to and fro.
+    spans: Vec<TableSpan<T>>,
     /// That of the row before: times of neighbours are close to each other.
-    span: TableSpan<'a, T>,
+    place: usize,
 }
 
 impl<'a, T> TablesByRow<'a, T> {
     /// Without times, and where a time is null, it is the newest table.
     pub(crate) fn new(versions: Option<&'a VersionedTable<T>>, times: Option<&'a TimestampMillisecondArray>) -> Self {
-        // a span that no time is in
-        let span = TableSpan { first_ms: i64::MAX, last_ms: i64::MIN, table: None };
-        Self { versions, times, span }
+        Self { versions, times, spans: Vec::new(), place: 0 }
     }
 
     /// The table of a row.
-    pub(crate) fn table(&mut self, row: usize) -> Option<&'a T> {
+    pub(crate) fn table(&mut self, row: usize) -> Option<&T> {
         let at_ms = self.times.filter(|times| times.is_valid(row)).map_or(i64::MAX, |times| times.value(row));
-        if at_ms < self.span.first_ms || at_ms > self.span.last_ms {
-            self.span = self.versions?.span(at_ms);
+        if !self.spans.get(self.place).is_some_and(|span| span.has(at_ms)) {
+            let known = self.spans.iter().position(|span| span.has(at_ms));
+            self.place = known.unwrap_or(self.spans.len());
+            if known.is_none() {
+                self.spans.push(self.versions?.span(at_ms));
+            }
         }
-        self.span.table
+        self.spans.get(self.place)?.table.as_deref()
     }
 }
 

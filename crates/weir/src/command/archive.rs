@@ -18,7 +18,7 @@ use weir_chain::{ByteSize, Options};
 use weir_flow::Table;
 
 use self::ls::{LsArgs, amount, places};
-use super::ArchiveArg;
+use super::{ArchiveArg, counted};
 use crate::flags::Flags;
 
 /// List, check, merge, expire, export and import an archive, and say how it is
@@ -189,12 +189,12 @@ fn run_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{}: left by a process that was killed; the next writer removes it", shown(path));
     }
     eprintln!(
-        "{} segments with {} rows and {}, {} tails and {} summaries read; {} wrong",
-        checked.segments,
-        checked.rows,
+        "{} with {} and {}, {} and {} read; {} wrong",
+        counted(checked.segments, "segment"),
+        counted(checked.rows, "row"),
         amount(checked.octets),
-        checked.tails,
-        checked.summaries,
+        counted(checked.tails, "tail"),
+        counted(checked.summaries, "summary"),
         checked.findings.len()
     );
     if checked.findings.is_empty() {
@@ -214,16 +214,16 @@ fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitCode> {
     };
     let tell = |merge: Merge<'_>| match (merge.inputs.first(), &merge.result) {
         (Some(first), Ok(merged)) => eprintln!(
-            "{} of {}: {} segments became one of {} rows and {}",
+            "{} of {}: {} became one of {} and {}",
             first.table.name(),
             first.day_text(),
-            merge.inputs.len(),
-            merged.rows,
+            counted(merge.inputs.len(), "segment"),
+            counted(merged.rows, "row"),
             amount(merged.octets)
         ),
         (Some(first), Err(error)) => eprintln!(
-            "warning: {} segments of {}, {}, stay as they are: {:#}",
-            merge.inputs.len(),
+            "warning: {} of {}, {}, cannot be merged: {:#}",
+            counted(merge.inputs.len(), "segment"),
             first.table.name(),
             first.day_text(),
             anyhow::anyhow!("{error}")
@@ -232,8 +232,8 @@ fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitCode> {
     };
     let done = compact(&args.place.archive, &options, tell)?;
     eprintln!(
-        "{} segments merged into {}, {} became {}",
-        done.segments_merged,
+        "{} merged into {}, {} became {}",
+        counted(done.segments_merged, "segment"),
         done.segments_written,
         amount(done.octets_before),
         amount(done.octets_after)
@@ -262,10 +262,10 @@ fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
         println!("{}", path.strip_prefix(&args.place.archive).unwrap_or(&path).display());
     }
     eprintln!(
-        "{} {} with {} rows; the archive had {} and {} {}",
-        expired.segments.len(),
-        if args.dry_run { "segments would go" } else { "segments expired" },
-        expired.segments.iter().map(|segment| segment.rows).sum::<u64>(),
+        "{} {} with {}; the archive had {} and {} {}",
+        counted(expired.segments.len(), "segment"),
+        if args.dry_run { "would go" } else { "expired" },
+        counted(expired.segments.iter().map(|segment| segment.rows).sum::<u64>(), "row"),
         amount(expired.octets_before),
         if args.dry_run { "would have" } else { "has" },
         amount(expired.octets_after)
@@ -280,19 +280,22 @@ fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
 /// What became of summaries, on standard error.
 fn tell_summaries(expired: &ExpiryReport, dry_run: bool) {
     if !expired.summaries.is_empty() {
-        eprintln!("{} summaries {}", expired.summaries.len(), if dry_run { "would go" } else { "expired" });
+        let summaries = counted(expired.summaries.len(), "summary");
+        eprintln!("{summaries} {}", if dry_run { "would go" } else { "expired" });
     }
     if expired.summaries_written > 0 {
-        eprintln!("{} summaries with {} written", expired.summaries_written, amount(expired.summaries_octets));
+        let summaries = counted(expired.summaries_written, "summary");
+        eprintln!("{summaries} with {} written", amount(expired.summaries_octets));
     }
     if expired.segments_without_sums > 0 {
         eprintln!(
-            "{} segments could not be summed up: flows without packets, bytes or times, or damage",
-            expired.segments_without_sums
+            "{} could not be summed up: flows without packets, bytes or times, or damage",
+            counted(expired.segments_without_sums, "segment")
         );
     }
     if expired.summaries_lost > 0 {
-        eprintln!("warning: {} segments went without a summary: the disk is full", expired.summaries_lost);
+        let segments = counted(expired.summaries_lost, "segment");
+        eprintln!("warning: {segments} went without a summary: the disk is full");
     }
 }
 
@@ -302,11 +305,12 @@ fn run_export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     }
     let part = ExportSelection { from_ms: args.from, until_ms: args.until, tables: args.table.clone() };
     let done = export(&args.place.archive, &args.to, &part).map_err(hinted)?;
-    eprintln!("{} segments with {} rows and {} exported", done.segments, done.rows, amount(done.octets));
+    let (segments, rows) = (counted(done.segments, "segment"), counted(done.rows, "row"));
+    eprintln!("{segments} with {rows} and {} exported", amount(done.octets));
     if done.flows_unsealed > 0 {
         eprintln!(
-            "{} flows are not sealed yet and were left out\nhint: a collector seals every few minutes, and when it ends",
-            done.flows_unsealed
+            "{} not sealed yet, left out\nhint: a collector seals every few minutes, and when it ends",
+            counted(done.flows_unsealed, "flow")
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -316,9 +320,9 @@ fn run_import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let done = import(&args.place.archive, &args.from).map_err(hinted);
     let done = done.with_context(|| format!("nothing was imported from {}", args.from.display()))?;
     eprintln!(
-        "{} segments with {} rows and {} imported, {} known from before; the archive is at position {}",
-        done.segments,
-        done.rows,
+        "{} with {} and {} imported, {} known from before; the archive is at position {}",
+        counted(done.segments, "segment"),
+        counted(done.rows, "row"),
         amount(done.octets),
         done.segments_known,
         places(done.position.get())

@@ -30,6 +30,7 @@ pub(crate) mod sql;
 pub(crate) mod user;
 pub(crate) mod watch;
 
+use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -316,6 +317,20 @@ pub(crate) fn print_books(progress: &Progress, block: &str) {
     }
 }
 
+/// A number and what it is of: `1 row`, `2 rows`.
+fn counted<N: Display + PartialEq + From<u8> + Copy>(number: N, noun: &str) -> String {
+    format!("{number} {}", noun_of(number, noun))
+}
+
+/// A noun as it is behind a number; nouns that end in y have `ies`.
+fn noun_of<N: PartialEq + From<u8> + Copy>(number: N, noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        _ if number == N::from(1) => noun.to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{noun}s"),
+    }
+}
+
 /// What CSV does with texts, by the flag `--raw`.
 fn texts(raw: bool) -> weir_print::Texts {
     if raw { weir_print::Texts::Raw } else { weir_print::Texts::Harmless }
@@ -370,5 +385,19 @@ pub(crate) fn print_counted(progress: &Progress) {
     eprintln!("statistics: {} flows counted in {} steps", of("rows_counted"), of("steps_written"));
     if of("rows_late") > 0 {
         eprintln!("warning: {} flows came after their step was written, and count in a later one", of("rows_late"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!([0, 1, 2].map(|rows: u64| counted(rows, "row")), ["0 rows", "1 row", "2 rows"]);
+        assert_eq!(
+            [0, 1, 11].map(|count: usize| counted(count, "summary")),
+            ["0 summaries", "1 summary", "11 summaries"]
+        );
     }
 }

@@ -17,7 +17,7 @@ use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, Tim
 
 use self::listed::ListedColumns;
 use self::names::NameArgs;
-use super::{ArchiveArgs, FormatArg, no_rows, texts};
+use super::{ArchiveArgs, FormatArg, counted, no_rows, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery, When, parse_filter, terminal};
 use crate::time_args::TimeArgs;
 
@@ -188,7 +188,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             report_expired(args, archive, &window, &foreground)?;
         }
         if is_shown {
-            eprintln!("{rows} rows in {seconds:.3} s");
+            eprintln!("{} in {seconds:.3} s", counted(rows, "row"));
         }
     }
     if result.is_err() {

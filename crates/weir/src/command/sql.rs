@@ -15,7 +15,7 @@ use weir_query::{Archive, QueryOptions};
 use weir_sql::output::{OutputOptions, write_answer};
 use weir_sql::{Engine, EngineError, EngineOptions, Enrichment, EnrichmentFiles, UserTable};
 
-use super::{ArchiveArgs, FormatArg, no_rows, texts};
+use super::{ArchiveArgs, FormatArg, counted, no_rows, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery};
 use crate::time_args::zone;
 
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         && io::stderr().is_terminal()
     {
         foreground.clear_progress();
-        eprintln!("{rows} rows in {:.3} s", began.elapsed().as_secs_f64());
+        eprintln!("{} in {:.3} s", counted(rows, "row"), began.elapsed().as_secs_f64());
     }
     if result.is_err() {
         engine.close(CLOSING_MAX);

@@ -2,10 +2,10 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use super::process::run;
-use super::service::{Answer, Service};
+use super::service::{Answer, PATIENCE, Service};
 
 /// 2025-11-23T00:00:00Z, when all files are as they were at first.
 const FIRST_SECS: u64 = 1_763_856_000;
@@ -173,6 +173,31 @@ fn commands_read_the_versions_that_the_service_kept() {
     let (printed, said) = fixture.sql(&[], LABELS);
     assert!(printed.ends_with("lab,uplink\nlab,core\n"), "{printed}");
     assert!(said.contains("labels: the version from 2025-11-23T00:00:00Z is not used"), "{said}");
+}
+
+/// A disk that takes no version leaves no mix of what was configured before and after.
+#[test]
+fn a_version_that_waits_to_be_kept_is_in_use() {
+    let fixture = Fixture::new();
+    let service = fixture.serve("");
+    fixture.change(&service);
+    // another service that keeps versions of the archive, for as long as it likes
+    let lock = File::create(Path::new(&fixture.archive).join("enrichment/labels/lock")).expect("a file");
+    lock.lock().expect("nobody has it");
+    fixture.write("labels.csv", "10.0.0.0/8,store\n", CHANGED_SECS + 1);
+    std::thread::scope(|scope| {
+        let reloading = scope.spawn(|| reload(&service));
+        let until = Instant::now() + PATIENCE / 2;
+        while known(&service, "") != serde_json::json!({ "label": "store" }) {
+            assert!(Instant::now() < until, "the new labels are in use");
+            std::thread::yield_now();
+        }
+        assert!(!reloading.is_finished());
+        lock.unlock().expect("it was locked");
+        assert_eq!(reloading.join().expect("an answer").status, 200);
+    });
+    assert_eq!(fixture.versions("labels").len(), 3);
+    service.stop();
 }
 
 #[test]

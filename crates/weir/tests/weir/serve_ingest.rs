@@ -17,7 +17,8 @@ const PROBE: &str = "Authorization: Bearer probe:right";
 
 /// A service that takes flows, with an admin, an analyst, and one who may push.
 fn service(folder: &Path) -> Service {
-    service_with(folder, "", "")
+    // a machine that is busy takes longer than programs that push wait
+    service_with(folder, "", "durable_timeout = '10m'")
 }
 
 /// The same with more lines in the sections of the archive and of pushes.

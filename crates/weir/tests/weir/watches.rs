@@ -295,6 +295,25 @@ fn a_file_that_pauses_its_watch_is_not_overruled() {
     assert!(!resumed.status.success() && error.contains("remove the line 'paused = true'"), "{error}");
 }
 
+/// A watch that is in no list is one of a chain, which looks for its pause when it starts.
+#[test]
+fn a_pause_that_nobody_looks_for_yet_is_not_said_to_be_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = folder.path().join("watch");
+    std::fs::create_dir(&journal).expect("a folder");
+    std::fs::write(journal.join("scan.state"), "{}").expect("a state");
+    let archive = folder.path().to_str().expect("UTF-8");
+    let said = |command: &str| {
+        let output = run(&["watch", command, "-R", archive, "scan"]);
+        assert!(output.status.success(), "{command}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    assert_eq!(said("pause"), "watch 'scan' is paused when the process that runs it starts again\n");
+    assert_eq!(said("pause"), "watch 'scan' was paused, and stays so\n");
+    assert_eq!(said("resume"), "watch 'scan' goes on when the process that runs it starts again\n");
+    assert_eq!(said("resume"), "watch 'scan' was not paused\n");
+}
+
 #[test]
 fn wrong_files_are_told() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -46,8 +46,16 @@ fn damage(file: &VersionedFile, content: &str) {
 }
 
 /// What is found from before the first day to after the last one.
-fn found(tables: &VersionedTable<String>) -> [Option<&str>; 5] {
-    [-1, 0, 1, 2, 9].map(|day| tables.at(Some(DAY_1_MS + day * DAY_MS)).map(String::as_str))
+fn found(tables: &VersionedTable<String>) -> [Option<String>; 5] {
+    [-1, 0, 1, 2, 9].map(|day| at(tables, Some(DAY_1_MS + day * DAY_MS)))
+}
+
+fn at(tables: &VersionedTable<String>, at_ms: Option<i64>) -> Option<String> {
+    tables.at(at_ms).map(|table| table.as_ref().clone())
+}
+
+fn all(texts: [&str; 5]) -> [Option<String>; 5] {
+    texts.map(|text| Some(text.to_owned()))
 }
 
 #[test]
@@ -56,13 +64,13 @@ fn a_version_is_used_for_its_time() {
     let file = kept(folder.path());
     let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
     assert!(tables.has_several() && tables.unkept().is_none(), "the same content is no new version");
-    assert_eq!(found(&tables), ["one", "one", "two", "three", "three"].map(Some));
-    assert_eq!(tables.at(Some(DAY_1_MS + DAY_MS - 1)).map(String::as_str), Some("one"));
-    assert_eq!(tables.at(None).map(String::as_str), Some("three"));
+    assert_eq!(found(&tables), all(["one", "one", "two", "three", "three"]));
+    assert_eq!(at(&tables, Some(DAY_1_MS + DAY_MS - 1)).as_deref(), Some("one"));
+    assert_eq!(at(&tables, None).as_deref(), Some("three"));
     let times = [Some(1), Some(0), None, Some(-1), Some(2)].map(|day| day.map(|day: i64| DAY_1_MS + day * DAY_MS));
     let times = TimestampMillisecondArray::from(times.to_vec());
     let mut by_row = TablesByRow::new(Some(&tables), Some(&times));
-    let rows: Vec<_> = (0..5).filter_map(|row| by_row.table(row)).collect();
+    let rows: Vec<_> = (0..5).filter_map(|row| by_row.table(row).cloned()).collect();
     assert_eq!(rows, ["two", "one", "three", "one", "three"]);
     let changed = |from, until| tables.changed_within(DAY_1_MS + from * DAY_MS, DAY_1_MS + until * DAY_MS);
     assert_eq!(changed(0, 3), Some(DAY_1_MS + 2 * DAY_MS));
@@ -76,7 +84,7 @@ fn without_the_file_there_are_its_versions() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = VersionedFile { path: None, ..kept(folder.path()) };
     let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
-    assert_eq!(found(&tables), ["one", "one", "two", "three", "three"].map(Some));
+    assert_eq!(found(&tables), all(["one", "one", "two", "three", "three"]));
     let nowhere = VersionedFile { folder: Some(folder.path().join("none")), ..file };
     assert!(VersionedTable::load(&nowhere, text).expect("nothing is wrong").is_none());
 }
@@ -88,13 +96,13 @@ fn who_only_reads_keeps_nothing_and_may_name_another_file() {
     // the file itself, changed since its last version was kept
     write(file.path.as_ref().expect("a path"), "four", DAY_1_MS + 3 * DAY_MS);
     let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
-    assert_eq!(found(&tables), ["one", "one", "two", "three", "four"].map(Some));
+    assert_eq!(found(&tables), all(["one", "one", "two", "three", "four"]));
     assert!(tables.unkept().is_none());
     let other = folder.path().join("other");
     write(&other, "other", DAY_1_MS);
     let other = VersionedFile { path: Some(other), ..file };
     let tables = VersionedTable::load(&other, text).expect("readable").expect("a table");
-    assert_eq!(found(&tables), [Some("other"); 5]);
+    assert_eq!(found(&tables), all(["other"; 5]));
 }
 
 #[test]
@@ -103,14 +111,14 @@ fn a_neighbour_stands_in_for_a_damaged_version() {
     let file = kept(folder.path());
     damage(&file, "two");
     let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
-    assert_eq!(found(&tables), ["one", "one", "one", "three", "three"].map(Some), "the older one");
+    assert_eq!(found(&tables), all(["one", "one", "one", "three", "three"]), "the older one");
     damage(&file, "one");
     let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
-    assert_eq!(found(&tables), [Some("three"); 5], "the newer one where there is no older one");
+    assert_eq!(found(&tables), all(["three"; 5]), "the newer one where there is no older one");
     damage(&file, "three");
     let alone = VersionedFile { path: None, ..file };
     let tables = VersionedTable::load(&alone, text).expect("readable").expect("a table");
-    assert_eq!(found(&tables), [None; 5]);
+    assert_eq!(found(&tables), [const { None::<String> }; 5]);
 }
 
 static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -129,4 +137,36 @@ fn old_tables_are_made_when_they_are_asked_for_and_once() {
         assert!(tables.at(Some(DAY_1_MS + day * DAY_MS)).is_some());
         assert_eq!(MADE.load(Ordering::Relaxed), made, "day {day}");
     }
+}
+
+static MADE_AGAIN: AtomicUsize = AtomicUsize::new(0);
+
+fn counted_again(path: &Path) -> Result<String, EngineError> {
+    MADE_AGAIN.fetch_add(1, Ordering::Relaxed);
+    text(path)
+}
+
+#[test]
+fn few_old_tables_stay_in_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = kept(folder.path());
+    let mut tables = VersionedTable::load(&file, counted_again).expect("readable").expect("a table");
+    tables.recent_max = 1;
+    let made = || MADE_AGAIN.load(Ordering::Relaxed);
+    let day = |day: i64| DAY_1_MS + day * DAY_MS;
+    for (asked, count) in [(2, 1), (0, 2), (0, 2), (9, 2), (0, 2), (1, 3), (0, 4), (0, 4)] {
+        assert!(tables.at(Some(day(asked))).is_some());
+        assert_eq!(made(), count, "day {asked}");
+    }
+    // one that somebody uses is not made a second time
+    let used = tables.at(Some(day(0)));
+    assert!(tables.at(Some(day(1))).is_some() && made() == 5);
+    assert!(tables.at(Some(day(0))).is_some() && made() == 5);
+    drop(used);
+    // nor are those of rows of one batch
+    let times = TimestampMillisecondArray::from([0, 1, 0, 1, 0, 1].map(day).to_vec());
+    let mut by_row = TablesByRow::new(Some(&tables), Some(&times));
+    let rows: Vec<_> = (0..6).filter_map(|row| by_row.table(row).cloned()).collect();
+    assert_eq!(rows, ["one", "two", "one", "two", "one", "two"]);
+    assert_eq!(made(), 6);
 }

@@ -9,8 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use weir_archive::{Inventory, Segment, SegmentSummary, inventory};
 use weir_print::{Format, OutputOptions, write_batches};
 
-use crate::command::ArchiveArg;
-use crate::command::FormatArg;
+use crate::command::{ArchiveArg, FormatArg, counted, noun_of};
 
 /// List days, segments, summaries and tails, with their rows and sizes
 #[derive(Debug, clap::Args)]
@@ -103,9 +102,11 @@ fn tell_rest(found: &Inventory) {
     let mut total = Line::default();
     found.segments.iter().for_each(|segment| total.add(&Line::of(segment)));
     eprintln!(
-        "{} segments with {} rows and {}, position {}, {} free",
+        "{} {} with {} {} and {}, position {}, {} free",
         places(total.segments),
+        noun_of(total.segments, "segment"),
         places(total.rows),
+        noun_of(total.rows, "row"),
         amount(total.octets),
         places(found.position.get()),
         amount(found.free_octets)
@@ -117,10 +118,11 @@ fn tell_rest(found: &Inventory) {
             octets += summary.octets();
         }
         eprintln!(
-            "{} summaries with {} of {} rows that have expired",
-            found.summaries.len(),
+            "{} with {} of {} expired {}",
+            counted(found.summaries.len(), "summary"),
             amount(octets),
-            places(rows)
+            places(rows),
+            noun_of(rows, "row")
         );
     }
     if !found.pending.is_empty() {

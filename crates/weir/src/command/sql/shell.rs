@@ -23,7 +23,7 @@ use weir_sql::{Engine, EngineError, Enrichment, Progress, QueryControl};
 
 use super::Args;
 use super::completion::Completion;
-use crate::command::FormatArg;
+use crate::command::{FormatArg, counted};
 use crate::foreground_query::{CLOSING_MAX, terminal};
 
 const PROMPT: &str = "weir> ";
@@ -184,7 +184,7 @@ impl Shell<'_> {
                     self.args.explain_no_rows();
                 }
                 if self.shows_time {
-                    eprintln!("{rows} rows in {:.3} s", began.elapsed().as_secs_f64());
+                    eprintln!("{} in {:.3} s", counted(rows, "row"), began.elapsed().as_secs_f64());
                 }
             }
             Err(error) => {

@@ -34,8 +34,8 @@ pub(super) struct ListArgs {
 
 /// Pause a watch: windows that end meanwhile are skipped for good
 ///
-/// The process that runs the watch notices within 2 s, and the pause lasts over restarts until `weir watch resume`. The
-/// watch file is not changed.
+/// The process that runs the watch notices within 2 s, a chain with the transform watch when it starts, and the pause
+/// lasts over restarts until `weir watch resume`. The watch file is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  weir watch pause -R flows portscan")]
 pub(super) struct PauseArgs {
@@ -48,7 +48,8 @@ pub(super) struct PauseArgs {
 
 /// End the pause of a watch: it goes on with the next whole window
 ///
-/// The process that runs the watch notices within 2 s. A watch whose file says 'paused = true' stays paused.
+/// The process that runs the watch notices within 2 s, a chain with the transform watch when it starts. A watch whose
+/// file says 'paused = true' stays paused.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  weir watch resume -R flows portscan")]
 pub(super) struct ResumeArgs {
@@ -133,8 +134,13 @@ pub(super) fn pause(args: &PauseArgs) -> anyhow::Result<ExitCode> {
     let name = &args.watch;
     let listed = found(&folder, name)?;
     let is_new = watches::pause(&folder, name, jiff::Timestamp::now().as_millisecond())?;
-    let was_paused = !is_new || listed.is_some_and(|watch| watch.is_paused_by_file);
-    eprintln!("watch '{name}' {}", if was_paused { "was paused, and stays so" } else { "is paused" });
+    let what = match listed {
+        _ if !is_new => "was paused, and stays so",
+        Some(watch) if watch.is_paused_by_file => "was paused, and stays so",
+        Some(_) => "is paused",
+        None => "is paused when the process that runs it starts again",
+    };
+    eprintln!("watch '{name}' {what}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -143,14 +149,20 @@ pub(super) fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
     let name = &args.watch;
     let listed = found(&folder, name)?;
     let was_paused = watches::resume(&folder, name)?;
-    if listed.is_some_and(|watch| watch.is_paused_by_file) {
+    if listed.as_ref().is_some_and(|watch| watch.is_paused_by_file) {
         bail!("watch '{name}' stays paused: its file says so\nhint: remove the line 'paused = true' from the file");
     }
-    eprintln!("watch '{name}' {}", if was_paused { "goes on" } else { "was not paused" });
+    let what = match listed {
+        _ if !was_paused => "was not paused",
+        Some(_) => "goes on",
+        None => "goes on when the process that runs it starts again",
+    };
+    eprintln!("watch '{name}' {what}");
     Ok(ExitCode::SUCCESS)
 }
 
-/// How a watch is listed; `None` where no list has it, but it has run or is paused. Any other name is an error.
+/// How a watch is listed; `None` where no list has it, but it has run or is paused, so that no process looks for its
+/// pause while it runs: watches of the transform `watch` do not. Any other name is an error.
 fn found(folder: &Path, name: &str) -> anyhow::Result<Option<ListedWatch>> {
     let listed = watches::read(folder)?;
     if let Some(watch) = listed.iter().find(|watch| watch.name == name) {
