@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::shared::{Ending, Shared};
-use crate::{ArchiveError, FollowOptions, FollowPosition, Follower, Position};
+use crate::{ArchiveError, FollowOptions, FollowPosition, Follower, Position, Statistics};
 
 /// A handle that reports the durable position of a writer. Clones report the same, and outlive the writer.
 #[derive(Debug, Clone)]
@@ -19,6 +19,11 @@ impl Durability {
     /// Flows that this writer was given and that survive a crash of the machine.
     pub fn rows_durable(&self) -> u64 {
         self.0.progress().rows_durable
+    }
+
+    /// What the writer has done so far. After its end this is final, also where [`Writer::close`](crate::Writer::close) failed.
+    pub fn statistics(&self) -> Statistics {
+        self.0.progress().statistics()
     }
 
     /// Follows the archive from the process of its writer, see [`Writer::follow`](crate::Writer::follow).

@@ -126,6 +126,23 @@ impl Sealing {
     }
 }
 
+impl Progress {
+    pub(crate) fn statistics(&self) -> Statistics {
+        let Sealing { finished, skipped, .. } = &self.sealing;
+        Statistics {
+            position: self.appended,
+            durable: self.durable,
+            rows_appended: self.rows_appended,
+            rows_durable: self.rows_durable,
+            backlog_tails: finished.len() as u64,
+            backlog_rows: finished.iter().map(|tail| tail.rows).sum(),
+            backlog_octets: finished.iter().map(|tail| tail.octets).sum(),
+            tails_skipped: skipped.len() as u64,
+            ..self.counted
+        }
+    }
+}
+
 impl Shared {
     pub(crate) fn new(
         layout: Layout,

@@ -198,18 +198,7 @@ impl Writer {
 
     /// What this writer has done so far.
     pub fn statistics(&self) -> Statistics {
-        let progress = self.shared.progress();
-        Statistics {
-            position: progress.appended,
-            durable: progress.durable,
-            rows_appended: progress.rows_appended,
-            rows_durable: progress.rows_durable,
-            backlog_tails: progress.sealing.finished.len() as u64,
-            backlog_rows: progress.sealing.finished.iter().map(|tail| tail.rows).sum(),
-            backlog_octets: progress.sealing.finished.iter().map(|tail| tail.octets).sum(),
-            tails_skipped: progress.sealing.skipped.len() as u64,
-            ..progress.counted
-        }
+        self.shared.progress().statistics()
     }
 
     /// Why merging or expiring failed last, returned once. It is tried again, and no row depends on it.

@@ -20,7 +20,7 @@ mod filter;
 mod files;
 pub use files::{
     CaptureDamage, CaptureEnd, CaptureError, CaptureReader, FILES_OPEN_MAX, FRAME_OCTETS_MAX, FileEnds, FileOptions,
-    Input, open_files,
+    Input, PACKED_PLACES, open_files,
 };
 
 mod messages;

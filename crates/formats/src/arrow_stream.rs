@@ -23,6 +23,8 @@ use crate::panics;
 
 /// Names of columns that an error lists.
 const NAMES_MAX: usize = 10;
+/// Characters of a name in a message.
+const NAME_CHARS_MAX: usize = 100;
 
 /// Why a stream is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -99,11 +101,20 @@ impl StreamError {
 
 /// The first names between commas.
 fn listed(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(NAMES_MAX).map(|name| name.escape_debug().to_string()).collect();
+    let shown: Vec<String> = names.iter().take(NAMES_MAX).map(|name| shortened(name)).collect();
     let mut text = shown.join(", ");
     if names.len() > NAMES_MAX {
         // writing to a text does not fail
         let _ = write!(text, " and {} more", names.len() - NAMES_MAX);
+    }
+    text
+}
+
+/// A name as it can be printed, without what is behind its first characters.
+fn shortened(name: &str) -> String {
+    let mut text: String = name.chars().take(NAME_CHARS_MAX).flat_map(char::escape_debug).collect();
+    if name.chars().nth(NAME_CHARS_MAX).is_some() {
+        text.push('…');
     }
     text
 }
@@ -323,5 +334,7 @@ mod tests {
         let text = StreamError::Unknown(names).to_string();
         assert!(text.contains("a0\\u{1b}, a1") && text.ends_with(" and 2 more"), "{text}");
         assert!(!text.contains('\u{1b}'));
+        let text = StreamError::Unknown(vec!["é".repeat(1 << 20)]).to_string();
+        assert_eq!(text, format!("not columns of flows: {}…", "é".repeat(100)));
     }
 }

@@ -7,21 +7,25 @@
 //! A body becomes columns of text, which are converted as those of an [Arrow stream](crate::arrow_stream) are: there is one
 //! set of rules. What speaks against it is that an error names a column and not the line.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayBuilder, ArrayRef, RecordBatch, StringBuilder};
-use serde_json::{Map, Value};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use weir_flow::{Column, FlowBatch};
 
 use crate::arrow_stream::{StreamError, batch};
 
 /// Rows in a batch.
 const BATCH_ROWS: usize = 16_384;
+/// Octets of a header of CSV, many times those of all names of columns.
+const HEADER_OCTETS_MAX: usize = 64 << 10;
 
 /// How the text of a body is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextForm {
-    /// An object of JSON on each line (<https://jsonlines.org>); its values are numbers, texts and null.
+    /// An object of JSON on each line (<https://jsonlines.org>); its values are numbers, texts and null, each name once.
     JsonLines,
     /// A header and rows of as many fields (RFC 4180); an empty field is null.
     Csv,
@@ -30,7 +34,15 @@ pub enum TextForm {
 /// Reads a whole body. Flows without a time of reception get `received_ms`, milliseconds since the epoch. Flows that take more
 /// than `octets_max` in memory are refused: a line of few octets may have many columns that are null.
 pub fn read(body: &[u8], form: TextForm, received_ms: i64, octets_max: usize) -> Result<Vec<FlowBatch>, StreamError> {
-    let mut rows = TextRows { columns: Vec::new(), rows: 0, flows: Vec::new(), octets: 0, received_ms, octets_max };
+    let mut rows = TextRows {
+        columns: Vec::new(),
+        places: HashMap::new(),
+        rows: 0,
+        flows: Vec::new(),
+        octets: 0,
+        received_ms,
+        octets_max,
+    };
     match form {
         TextForm::JsonLines => json_lines(body, &mut rows)?,
         TextForm::Csv => csv_rows(body, &mut rows)?,
@@ -42,31 +54,159 @@ pub fn read(body: &[u8], form: TextForm, received_ms: i64, octets_max: usize) ->
 fn json_lines(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
     for (line, number) in body.split(|octet| *octet == b'\n').zip(1_u64..) {
         let line = line.trim_ascii();
-        if line.is_empty() {
-            continue;
+        if !line.is_empty() {
+            json_line(line, number, rows)?;
+            rows.end_row()?;
         }
-        let wrong = |what: String| StreamError::Line { number, what };
-        let members: Map<String, Value> =
-            serde_json::from_slice(line).map_err(|error| wrong(format!("no object of JSON: {error}")))?;
-        for (name, value) in members {
-            let column = rows.column(&name)?;
-            match value {
-                Value::Null => {}
-                Value::String(text) => rows.set(column, &text),
-                Value::Number(number) => rows.set(column, &number.to_string()),
-                Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-                    return Err(wrong(format!("'{name}' is neither a number nor a text")));
-                }
-            }
-        }
-        rows.end_row()?;
     }
     Ok(())
 }
 
+/// Reads an object, whose members go to the rows one by one. Nothing else of it is kept, so that a line takes no more memory than
+/// its columns do.
+fn json_line(line: &[u8], number: u64, rows: &mut TextRows) -> Result<(), StreamError> {
+    let mut members = Members { number, rows, refused: None };
+    let mut reader = serde_json::Deserializer::from_slice(line);
+    let read = reader.deserialize_map(Object(&mut members)).and_then(|()| reader.end());
+    let Err(error) = read else { return Ok(()) };
+    let broken = || StreamError::Line { number, what: format!("no object of JSON: {error}") };
+    Err(members.refused.unwrap_or_else(broken))
+}
+
+/// Where the members of a line go.
+struct Members<'a> {
+    number: u64,
+    rows: &'a mut TextRows,
+    /// Why one is refused. The errors of the reader are texts.
+    refused: Option<StreamError>,
+}
+
+impl Members<'_> {
+    fn refuse<E: de::Error>(&mut self, error: StreamError) -> E {
+        self.refused = Some(error);
+        E::custom("refused")
+    }
+
+    /// Refuses the value of a column.
+    fn refuse_value<E: de::Error>(&mut self, column: usize, what: &str) -> E {
+        let what = format!("'{}' {what}", self.rows.columns[column].column.name());
+        self.refuse(StreamError::Line { number: self.number, what })
+    }
+
+    /// Sets a value, which `None` makes null.
+    fn set<E: de::Error>(&mut self, column: usize, text: Option<&str>) -> Result<(), E> {
+        if self.rows.is_set(column) {
+            return Err(self.refuse_value(column, "is there twice"));
+        }
+        match text {
+            Some(text) => self.rows.set(column, text),
+            None => self.rows.columns[column].values.append_null(),
+        }
+        Ok(())
+    }
+}
+
+struct Object<'a, 'b>(&'a mut Members<'b>);
+
+impl<'de> Visitor<'de> for Object<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        while let Some(column) = access.next_key_seed(Name(&mut *self.0))? {
+            access.next_value_seed(Scalar(&mut *self.0, column))?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of a member, which becomes the place of its column.
+struct Name<'a, 'b>(&'a mut Members<'b>);
+
+impl<'de> DeserializeSeed<'de> for Name<'_, '_> {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<usize, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_, '_> {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a column")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<usize, E> {
+        self.0.rows.column(name).map_err(|error| self.0.refuse(error))
+    }
+}
+
+/// The value of a member. An array or an object is refused before any of it is read.
+struct Scalar<'a, 'b>(&'a mut Members<'b>, usize);
+
+impl Scalar<'_, '_> {
+    fn refuse<E: de::Error>(self) -> E {
+        self.0.refuse_value(self.1, "is neither a number nor a text")
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Scalar<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Scalar<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number or a text")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        self.0.set(self.1, None)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.0.set(self.1, Some(text))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<(), E> {
+        self.0.set(self.1, Some(&number.to_string()))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
+        self.0.set(self.1, Some(&number.to_string()))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
+        // as JSON writes it, with an exponent where that is shorter
+        let text = serde_json::Number::from_f64(number).map(|number| number.to_string());
+        self.0.set(self.1, text.as_deref())
+    }
+
+    fn visit_bool<E: de::Error>(self, _: bool) -> Result<(), E> {
+        Err(self.refuse())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, _: A) -> Result<(), A::Error> {
+        Err(self.refuse())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<(), A::Error> {
+        Err(self.refuse())
+    }
+}
+
 fn csv_rows(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(body);
-    let names = reader.headers().map_err(|error| of_csv(&error))?.clone();
+    let names = csv_header(body)?;
     let unknown: Vec<String> = names.iter().filter(|name| Column::by_name(name).is_none()).map(str::to_owned).collect();
     if !unknown.is_empty() {
         return Err(StreamError::Unknown(unknown));
@@ -82,6 +222,7 @@ fn csv_rows(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
     if columns.is_empty() {
         return Err(StreamError::NoColumns);
     }
+    let mut reader = csv_reader(body);
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record).map_err(|error| of_csv(&error))? {
         for (column, text) in columns.iter().zip(&record) {
@@ -92,6 +233,27 @@ fn csv_rows(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
         rows.end_row()?;
     }
     Ok(())
+}
+
+fn csv_reader(body: &[u8]) -> csv::Reader<&[u8]> {
+    csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(body)
+}
+
+/// The fields of the header. The reader keeps all fields of a row, in up to 16 octets for each. So it gets only as much of
+/// the body as a header can be.
+fn csv_header(body: &[u8]) -> Result<csv::StringRecord, StreamError> {
+    let wrong = |what| StreamError::Line { number: 1, what };
+    let start = &body[..body.len().min(HEADER_OCTETS_MAX)];
+    let mut reader = csv_reader(start);
+    reader.byte_headers().map_err(|error| of_csv(&error))?;
+    if start.len() < body.len() && reader.position().byte() >= start.len() as u64 {
+        return Err(wrong(format!("the header has more than {HEADER_OCTETS_MAX} octets")));
+    }
+    let names = reader.headers().map_err(|error| of_csv(&error))?;
+    if names.len() > Column::COUNT {
+        return Err(wrong(format!("the header has {} fields, and flows have {} columns", names.len(), Column::COUNT)));
+    }
+    Ok(names.clone())
 }
 
 fn of_csv(error: &csv::Error) -> StreamError {
@@ -107,6 +269,8 @@ struct TextColumn {
 /// Rows that are read, and those that are flows already.
 struct TextRows {
     columns: Vec<TextColumn>,
+    /// Where in `columns` those are that were named.
+    places: HashMap<&'static str, usize>,
     /// Rows that are whole and no flows yet.
     rows: usize,
     flows: Vec<FlowBatch>,
@@ -118,14 +282,21 @@ struct TextRows {
 impl TextRows {
     /// The place of a column, which may be new: rows before have null there.
     fn column(&mut self, name: &str) -> Result<usize, StreamError> {
-        let column = Column::by_name(name).ok_or_else(|| StreamError::Unknown(vec![name.to_owned()]))?;
-        if let Some(known) = self.columns.iter().position(|known| known.column == column) {
-            return Ok(known);
+        if let Some(place) = self.places.get(name) {
+            return Ok(*place);
         }
+        let column = Column::by_name(name).ok_or_else(|| StreamError::Unknown(vec![name.to_owned()]))?;
         let mut values = StringBuilder::new();
         (0..self.rows).for_each(|_| values.append_null());
+        let place = self.columns.len();
         self.columns.push(TextColumn { column, values });
-        Ok(self.columns.len() - 1)
+        self.places.insert(column.name(), place);
+        Ok(place)
+    }
+
+    /// Whether the row that is read has a value of a column, which may be null.
+    fn is_set(&self, column: usize) -> bool {
+        self.columns[column].values.len() > self.rows
     }
 
     /// Sets a value of the row that is read, once.

@@ -352,16 +352,26 @@ impl Archive {
         }
     }
 
-    /// Keeps receipts until what was appended is durable.
-    fn promise(&mut self, receipts: Vec<Receipt>, is_whole: bool) {
+    /// Keeps receipts until what was appended is durable. `rows_lost` is what the archive had lost before that.
+    fn promise(&mut self, receipts: Vec<Receipt>, is_whole: bool, rows_lost: u64) {
         match &self.writer {
-            Some(writer) if is_whole => self.receipts.add(receipts, &writer.statistics()),
-            _ => receipts.iter().for_each(|receipt| receipt.tell(Kept::NotAll)),
+            Some(writer) if is_whole => self.receipts.add(receipts, writer.statistics().position, rows_lost),
+            _ => refuse(&receipts),
         }
     }
 
     fn count_durable(&self) {
         self.durable.add(self.durability.rows_durable().saturating_sub(self.durable.get()));
+    }
+
+    /// Counts what a writer that is closed has done, and confirms what is durable. That may be all of it also where closing has
+    /// failed: flows that could not be sealed are durable in their tails.
+    fn count_at_end(&mut self) -> Statistics {
+        let done = self.durability.statistics();
+        self.count_durable();
+        self.receipts.tell(&done);
+        self.count(&done);
+        done
     }
 
     fn count(&self, statistics: &Statistics) {
@@ -377,6 +387,11 @@ impl Archive {
             );
         }
     }
+}
+
+/// Reports to senders that their flows are not kept.
+fn refuse(receipts: &[Receipt]) {
+    receipts.iter().for_each(|receipt| receipt.tell(Kept::NotAll));
 }
 
 /// Why a delivery was not appended.
@@ -399,14 +414,16 @@ impl Sink for Archive {
             // the rest is taken all the same, so that it is in the books
             self.refused.add(delivery.rows() as u64);
             self.left_out.add(&delivery);
-            self.promise(receipts, false);
+            refuse(&receipts);
             return Ok(());
         }
         let refused = self.refused.get();
+        // before the first piece is written: it can be lost while a later one waits for the disk
+        let rows_lost = self.durability.statistics().rows_lost;
         let appended = self.append(&delivery);
         if !receipts.is_empty() {
             let is_whole = self.left_out.error.is_none() && self.refused.get() == refused;
-            self.promise(receipts, appended.is_ok() && is_whole);
+            self.promise(receipts, appended.is_ok() && is_whole, rows_lost);
         }
         self.tell_receipts();
         appended
@@ -429,14 +446,12 @@ impl Sink for Archive {
             }
             // what it could not seal for the same reason is sealed by the next one
             let _ = writer.close();
-            self.count_durable();
+            self.count_at_end();
             return Err(error);
         }
-        let summary = writer.close().map_err(|error| self.failed(error))?;
-        self.count_durable();
-        self.receipts.tell(&summary.statistics);
-        self.count(&summary.statistics);
-        let lost = summary.statistics.rows_lost;
+        let closed = writer.close();
+        let lost = self.count_at_end().rows_lost;
+        closed.map_err(|error| self.failed(error))?;
         if lost > 0 {
             let folder = self.folder.display();
             return Err(ComponentError::new(format!("{lost} flows are lost in {folder}: the disk did not keep them")));

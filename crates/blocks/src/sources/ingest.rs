@@ -13,7 +13,7 @@ use weir_chain::{
 };
 use weir_collect::intake::{self, Intake, Taken};
 use weir_flow::books::stored_rows;
-use weir_flow::{BooksBatch, Delivery, SideTables};
+use weir_flow::{BooksBatch, Delivery, FlowBatch, SideTables};
 
 use crate::reception::Reception;
 
@@ -103,14 +103,24 @@ impl Source for Ingest {
 }
 
 impl Drop for Ingest {
-    /// A chain that failed takes nothing any more.
+    /// A chain that failed takes nothing any more. What still waits is dropped with its receipts, so that its senders learn at
+    /// once that nobody keeps it.
     fn drop(&mut self) {
         self.intake.close();
+        let mut dropped = 0;
+        while let Taken::Flows(pushed, _) = self.intake.take(Duration::ZERO) {
+            dropped += pushed.iter().map(FlowBatch::rows).sum::<usize>();
+        }
+        if dropped > 0 {
+            tracing::warn!("{dropped} flows that were pushed are not kept: the chain has ended before it took them");
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use weir_chain::{AnyKind, compliance};
     use weir_flow::{Column, FlowBatchBuilder, Receipt};
 
@@ -149,5 +159,24 @@ mod tests {
         assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
         let counted = ["records_stored", "pushes_taken", "pushes_full", "times_replaced"];
         assert_eq!(counted.map(|name| context.counters.counter(name).get()), [2, 1, 1, 1]);
+        a_chain_that_fails_keeps_no_sender_waiting();
+    }
+
+    fn a_chain_that_fails_keeps_no_sender_waiting() {
+        let intake = Arc::new(Intake::new(1 << 20));
+        intake::offer(Arc::clone(&intake));
+        let (Built::Source(source), _) = compliance::open(INGEST, "") else { panic!("no source") };
+        let (sender, told) = mpsc::channel();
+        let receipt = Receipt::new(move |kept| {
+            let _ = sender.send(kept);
+        });
+        let mut builder = FlowBatchBuilder::new(1);
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(1_748_736_000_000));
+        intake.push_with(vec![builder.finish()], vec![receipt], 100).expect("there is room");
+        assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty));
+        drop(source);
+        assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected), "nobody keeps the flows");
+        assert_eq!(intake.take(Duration::ZERO), Taken::Ended);
     }
 }

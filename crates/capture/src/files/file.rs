@@ -45,6 +45,7 @@ pub(super) struct CaptureFile<'a> {
     block_octets: usize,
     /// Whether reading never waits for a writer.
     is_regular: bool,
+    takes_much_memory: bool,
     has_ended: bool,
 }
 
@@ -58,7 +59,7 @@ impl<'a> CaptureFile<'a> {
     /// Reads the header of a file. Blocks will have this many octets.
     pub(super) fn open(mut input: Input<'a>, block_octets: usize, shared: &mut Shared) -> Result<Self, CaptureError> {
         input.first_octets()?;
-        let is_regular = input.is_regular();
+        let (is_regular, takes_much_memory) = (input.is_regular(), input.takes_much_memory());
         let (mut rest, reader) = input.into_parts();
         shared.counts.octets_read += rest.len() as u64;
         let mut position = 0;
@@ -77,7 +78,17 @@ impl<'a> CaptureFile<'a> {
             }
             Some(&magic) => return Err(CaptureError::NotACapture(u32::from_be_bytes(magic))),
         };
-        Ok(Self { reader, format, rest, position, skip: 0, block_octets, is_regular, has_ended: false })
+        Ok(Self {
+            reader,
+            format,
+            rest,
+            position,
+            skip: 0,
+            block_octets,
+            is_regular,
+            takes_much_memory,
+            has_ended: false,
+        })
     }
 
     /// From now on blocks have this many octets.
@@ -88,6 +99,11 @@ impl<'a> CaptureFile<'a> {
     /// Whether it can be closed and opened again.
     pub(super) fn is_regular(&self) -> bool {
         self.is_regular
+    }
+
+    /// Whether decompressing it may take tens of MiB of memory.
+    pub(super) fn takes_much_memory(&self) -> bool {
+        self.takes_much_memory
     }
 
     /// Whether all was read.

@@ -15,7 +15,7 @@ pub struct Input<'a> {
     reader: Box<dyn Read + Send + 'a>,
     /// Whether it is a file on disk: reading does not wait for a writer, and it may be opened again.
     is_regular: bool,
-    is_compressed: bool,
+    packed: Option<Packed>,
 }
 
 impl Input<'static> {
@@ -36,12 +36,12 @@ impl Input<'static> {
 impl<'a> Input<'a> {
     /// Begins to read; waits for the first octets.
     pub fn new(reader: impl Read + Send + 'a) -> Result<Self, CaptureError> {
-        let mut input = Self { start: Vec::new(), reader: Box::new(reader), is_regular: false, is_compressed: false };
+        let mut input = Self { start: Vec::new(), reader: Box::new(reader), is_regular: false, packed: None };
         input.read_start(packed::MAGIC_OCTETS)?;
         let Some(packed) = Packed::of(&input.start) else { return Ok(input) };
         let whole = Cursor::new(input.start).chain(input.reader);
         let reader = packed.unpack(whole).map_err(|error| CaptureError::Read { offset: 0, error })?;
-        Ok(Self { start: Vec::new(), reader, is_regular: false, is_compressed: true })
+        Ok(Self { start: Vec::new(), reader, is_regular: false, packed: Some(packed) })
     }
 
     /// The first octets of the content, at most as many as a header of pcap has; they are read again. Fewer where the
@@ -53,7 +53,12 @@ impl<'a> Input<'a> {
 
     /// Whether it is decompressed while it is read.
     pub fn is_compressed(&self) -> bool {
-        self.is_compressed
+        self.packed.is_some()
+    }
+
+    /// Whether it is decompressed in tens of MiB of memory, or may be.
+    pub(super) fn takes_much_memory(&self) -> bool {
+        self.packed.is_some_and(Packed::takes_much_memory)
     }
 
     /// Whether it can be closed and opened again.

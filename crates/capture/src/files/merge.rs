@@ -14,9 +14,13 @@ use super::input::Input;
 use crate::WarningHandler;
 use crate::source::{FillOutcome, Interface, PacketBlock, PacketSource, SourceCounts, SourceError};
 
-/// Most capture files that are open at once. Each has a block, so this also limits memory, to about 160 MiB without what
-/// decompression takes.
+/// Most capture files that are open at once; one compressed with xz or zstd counts as [`PACKED_PLACES`]. Each has a block,
+/// so this also limits memory, to about 160 MiB, and 129 MiB for each of at most 16 files of xz or zstd, most of which need
+/// a tenth of that. Pipes are open all the time, and only those that are being merged count.
 pub const FILES_OPEN_MAX: usize = 256;
+
+/// As how many open files one counts that is compressed with xz or zstd.
+pub const PACKED_PLACES: usize = 16;
 
 /// Octets of a file that are read to see when it begins.
 const PROBE_OCTETS: usize = 16 << 10;
@@ -36,12 +40,16 @@ pub(super) struct Merged {
     open: Vec<Option<Box<Open>>>,
     turns: BinaryHeap<Reverse<Turn>>,
     files_open_max: usize,
+    /// How many of these places the files have that wait for their turn in `turns`.
+    places_taken: usize,
     shared: Shared,
     warn: WarningHandler,
 }
 
 struct Waiting {
     turn: Turn,
+    /// As how many open files it counts.
+    places: usize,
     /// What cannot be opened twice stays open.
     open: Option<Box<Open>>,
 }
@@ -64,6 +72,7 @@ impl Merged {
             open: paths.iter().map(|_| None).collect(),
             turns: BinaryHeap::new(),
             files_open_max: FILES_OPEN_MAX,
+            places_taken: 0,
             shared,
             warn,
         };
@@ -97,17 +106,17 @@ impl Merged {
             self.shared.end(&self.paths[file]);
             return None;
         };
-        let turn = (first.time_us, file);
+        let (turn, places) = ((first.time_us, file), places(&capture));
         if capture.is_regular() {
             // all of it is read again, and then it counts
             self.shared.counts = counts;
-            return Some(Waiting { turn, open: None });
+            return Some(Waiting { turn, places, open: None });
         }
         if let Err(error) = result {
             self.shared.fail(&self.paths[file], &error, true, &self.warn);
         }
         capture.set_block_octets(BLOCK_OCTETS);
-        Some(Waiting { turn, open: Some(Box::new(Open { capture, block, next: 0, is_begun: false })) })
+        Some(Waiting { turn, places, open: Some(Box::new(Open { capture, block, next: 0, is_begun: false })) })
     }
 
     fn open_capture(&mut self, file: usize, block_octets: usize) -> Option<CaptureFile<'static>> {
@@ -125,7 +134,8 @@ impl Merged {
     fn open_waiting(&mut self) {
         while let Some(waiting) = self.waiting.pop_if(|waiting| {
             let first = self.turns.peek();
-            first.is_none_or(|first| waiting.turn < first.0 && self.turns.len() < self.files_open_max)
+            let has_place = self.places_taken + waiting.places <= self.files_open_max;
+            first.is_none_or(|first| waiting.turn < first.0 && has_place)
         }) {
             let file = waiting.turn.1;
             match waiting.open {
@@ -159,15 +169,17 @@ impl Merged {
     fn put(&mut self, file: usize, open: Box<Open>) {
         if let Some(packet) = open.block.packets().get(open.next) {
             self.turns.push(Reverse((packet.time_us, file)));
+            self.places_taken += places(&open.capture);
             self.open[file] = Some(open);
         } else {
             self.shared.end(&self.paths[file]);
         }
     }
 
-    /// The turn of any other file.
-    fn next_turn(&self) -> Option<Turn> {
-        let waiting = self.waiting.last().filter(|_| self.turns.len() + 1 < self.files_open_max);
+    /// The turn of any other file than one that has so many places.
+    fn next_turn(&self, places: usize) -> Option<Turn> {
+        let has_place = |waiting: &&Waiting| self.places_taken + places + waiting.places <= self.files_open_max;
+        let waiting = self.waiting.last().filter(has_place);
         let waiting = waiting.map(|waiting| waiting.turn);
         self.turns.peek().map(|turn| turn.0).into_iter().chain(waiting).min()
     }
@@ -194,6 +206,11 @@ impl Open {
     }
 }
 
+/// As how many open files one counts.
+fn places(capture: &CaptureFile<'_>) -> usize {
+    if capture.takes_much_memory() { PACKED_PLACES } else { 1 }
+}
+
 /// Whether a block has enough; packets of no octet count too.
 fn is_full(block: &PacketBlock) -> bool {
     block.octets().len() >= BLOCK_OCTETS || block.packets().len() >= PACKETS_MAX
@@ -206,11 +223,13 @@ impl PacketSource for Merged {
             self.open_waiting();
             let Some(Reverse((_, file))) = self.turns.pop() else { break };
             let Some(mut open) = self.open.get_mut(file).and_then(Option::take) else { continue };
+            let places = places(&open.capture);
+            self.places_taken -= places;
             if !open.is_begun {
                 open.is_begun = true;
                 self.shared.ends.begin(&self.paths[file]);
             }
-            let end = open.end_of_run(file, self.next_turn());
+            let end = open.end_of_run(file, self.next_turn(places));
             let is_whole = end == open.block.packets().len();
             if is_whole && open.next == 0 && block.packets().is_empty() {
                 mem::swap(block, &mut open.block);
@@ -235,3 +254,6 @@ impl PacketSource for Merged {
         self.shared.counts
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,8 +32,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use self::error::{CaptureDamage, CaptureError};
 use self::file::{BLOCK_OCTETS, CaptureFile, Shared};
 pub use self::input::Input;
-pub use self::merge::FILES_OPEN_MAX;
 use self::merge::Merged;
+pub use self::merge::{FILES_OPEN_MAX, PACKED_PLACES};
 pub use self::reader::CaptureReader;
 pub use self::sink::FRAME_OCTETS_MAX;
 use crate::WarningHandler;
@@ -118,8 +118,8 @@ impl FileOptions {
 /// **Order.** Several files are merged by the times of their packets; of equal times that of the file named first comes
 /// first. Within a file the order is that of the file, whatever the times. So captures of several interfaces at the same
 /// time are read as if they were one, and the files of a rotated capture one after the other, however they are named.
-/// A file is open only while it is its turn, and at most [`FILES_OPEN_MAX`] are: of more files that overlap in time the
-/// last ones are read later than their times say.
+/// A file is open only while it is its turn, and at most [`FILES_OPEN_MAX`] are, where one compressed with xz or zstd counts
+/// as [`PACKED_PLACES`] for its memory: of more files that overlap in time the last ones are read later than their times say.
 ///
 /// **Damage.** What cannot be opened, or not be read to its end, is reported with one line and counted in `files_failed`.
 ///

@@ -20,6 +20,10 @@ const PIECE_OCTETS: usize = 16 << 10;
 /// presets of xz end at 64 MiB, and 128 MiB is also what libzstd takes.
 const XZ_MEMORY_KIB: u32 = 129 << 10;
 
+/// What libzstd reports of a window that is larger than 128 MiB: `ZSTD_error_frameParameter_windowTooLarge` in its
+/// `error_private.c`. Its code is lost on the way, the text is not.
+const ZSTD_WINDOW_TOO_LARGE: &str = "Frame requires too much memory for decoding";
+
 /// A compression that captures may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packed {
@@ -47,6 +51,11 @@ impl Packed {
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
             _ => None,
         }
+    }
+
+    /// Whether a file may declare that unpacking it takes tens of MiB. The others take a few.
+    pub(super) fn takes_much_memory(self) -> bool {
+        matches!(self, Self::Zstd | Self::Xz)
     }
 
     /// What people call it.
@@ -89,6 +98,9 @@ impl Unpacked<'_> {
         }
         let text = match kind {
             ErrorKind::UnexpectedEof => format!("the {name} file is cut short"),
+            _ if self.packed == Packed::Zstd && error.to_string() == ZSTD_WINDOW_TOO_LARGE => {
+                "unpacking the zstd file takes more than 128 MiB of memory".to_owned()
+            }
             ErrorKind::OutOfMemory => {
                 format!("unpacking the {name} file takes more than {} MiB of memory", XZ_MEMORY_KIB >> 10)
             }

@@ -93,3 +93,59 @@ fn a_small_body_does_not_fill_the_memory() {
     let error = read(body.as_bytes(), TextForm::JsonLines, NOW_MS, 4 << 20).expect_err("too large");
     assert_eq!(error, StreamError::TooLarge { octets_max: 4 << 20 });
 }
+
+/// Read as values of JSON, the elements took 32 octets for each two of the body. Here the body is no JSON behind the begin of the
+/// array, which nobody sees who does not read it.
+#[test]
+fn nested_values_are_refused_before_they_are_read() {
+    for begin in ["[0,", "{\"a\":0,", "[[[["] {
+        let body = format!("{{\"bytes\":1}}\n{{\"packets\":{begin}");
+        assert_eq!(refused(body.as_bytes(), TextForm::JsonLines), "line 2: 'packets' is neither a number nor a text");
+    }
+    // and a name that is unknown before the members behind it
+    assert_eq!(refused(b"{\"octets\":1,", TextForm::JsonLines), "not columns of flows: octets");
+}
+
+#[test]
+fn a_member_that_is_there_twice_is_refused() {
+    for body in
+        ["{\"bytes\":1,\"bytes\":2}", "{\"bytes\":null,\"bytes\":2}", "{\"bytes\":1,\"packets\":3,\"bytes\":null}"]
+    {
+        let error = refused(format!("{{\"bytes\":1}}\n{body}\n").as_bytes(), TextForm::JsonLines);
+        assert_eq!(error, "line 2: 'bytes' is there twice");
+    }
+}
+
+#[test]
+fn numbers_are_read_as_they_are_written() {
+    let found = flows("{\"bytes\":18446744073709551615}\n{\"packets\":3}\n{\"bytes\":\"7\"}\n", TextForm::JsonLines);
+    let [flows] = found.as_slice() else { panic!("one batch: {found:?}") };
+    let expected = UInt64Array::from(vec![Some(u64::MAX), None, Some(7)]);
+    assert_eq!(flows.column(Column::Bytes).expect("bytes").as_ref(), &expected);
+    let expected = UInt64Array::from(vec![None, Some(3), None]);
+    assert_eq!(flows.column(Column::Packets).expect("packets").as_ref(), &expected);
+    assert!(refused(b"{\"bytes\":-1}", TextForm::JsonLines).starts_with("column 'bytes' has values"));
+}
+
+#[test]
+fn a_header_has_no_more_fields_than_there_are_columns() {
+    let too_long = format!("line 1: the header has more than {HEADER_OCTETS_MAX} octets");
+    for begin in ["", "bytes", "\n\n", "x\",\"\n", "\"\n\"", "\u{feff}\""] {
+        let body = format!("{begin}{}", ",".repeat(1 << 20));
+        assert_eq!(refused(body.as_bytes(), TextForm::Csv), too_long, "{begin:?}");
+    }
+    // an octet of a character may be the last that is looked at
+    assert_eq!(refused(format!("a{}", "é".repeat(1 << 20)).as_bytes(), TextForm::Csv), too_long);
+    let body = format!("bytes{}\n", ",".repeat(Column::COUNT));
+    let (fields, columns) = (Column::COUNT + 1, Column::COUNT);
+    assert_eq!(
+        refused(body.as_bytes(), TextForm::Csv),
+        format!("line 1: the header has {fields} fields, and flows have {columns} columns")
+    );
+    // all columns, and a body that is longer than a header
+    let names: Vec<&str> = Column::ALL.iter().map(|column| column.name()).filter(|name| *name != "elements").collect();
+    let row = ",".repeat(names.len() - 1);
+    let body = format!("{}\n{}", names.join(","), format!("{row}\n").repeat(1000));
+    assert!(body.len() > HEADER_OCTETS_MAX);
+    assert_eq!(flows(&body, TextForm::Csv).iter().map(FlowBatch::rows).sum::<usize>(), 1000);
+}

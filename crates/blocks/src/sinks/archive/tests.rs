@@ -215,7 +215,8 @@ fn what_a_full_disk_left_out_until_the_end_is_in_the_books() {
     let refused = context.counters.counter("rows_refused");
     // another program takes what is left
     let mut ballast = std::fs::File::create(folder.path().join("ballast")).expect("a file");
-    sink.take(accounted(1000)).expect("there is room");
+    let (first, confirmed) = with_receipt(accounted(1000));
+    sink.take(first).expect("there is room");
     while std::io::Write::write_all(&mut ballast, &[1; 4096]).is_ok() {}
     context.stop.set();
     let mut given = 1000;
@@ -223,8 +224,13 @@ fn what_a_full_disk_left_out_until_the_end_is_in_the_books() {
         sink.take(accounted(1000)).expect("what is left is taken, so that it can be counted");
         given += 1000;
     }
+    let (last, not_kept) = with_receipt(accounted(1000));
+    sink.take(last).expect("taken, to be counted");
+    given += 1000;
     let error = sink.finish().expect_err("not all was written").chain();
     assert!(error.contains("cannot write to the archive"), "{error}");
+    assert_eq!(confirmed.try_recv(), Ok(Kept::Durable { position: 1 }), "what was stored before is durable");
+    assert_eq!(not_kept.try_recv(), Ok(Kept::NotAll));
     drop((sink, ballast));
     let snapshot = Snapshot::open(&archive).expect("an archive");
     let counts = snapshot.books(i64::MIN, i64::MAX).expect("readable").totals();
@@ -267,12 +273,17 @@ fn an_archive_with_a_writer_is_an_error_that_names_it() {
 }
 
 /// A burst with a receipt, and what it is told.
-fn with_receipt(count: u64) -> (Burst, std::sync::mpsc::Receiver<Kept>) {
+fn with_receipt(burst: Burst) -> (Burst, std::sync::mpsc::Receiver<Kept>) {
     let (sender, told) = std::sync::mpsc::channel();
     let receipts = vec![Receipt::new(move |kept| {
         let _ = sender.send(kept);
     })];
-    (Burst::with_side_tables(flows(count, true), SideTables { receipts, ..SideTables::default() }), told)
+    let (rows, side_tables) = burst.into_parts();
+    (Burst::with_side_tables(rows, SideTables { receipts, ..side_tables }), told)
+}
+
+fn flows_with_receipt(count: u64) -> (Burst, std::sync::mpsc::Receiver<Kept>) {
+    with_receipt(Burst::new(flows(count, true)))
 }
 
 #[test]
@@ -282,7 +293,7 @@ fn a_receipt_is_told_when_its_flows_are_durable_and_not_before() {
     let options = format!("archive = '{}'\ncommit_interval = '1h'", folder.path().display());
     let (Built::Sink(mut sink), _) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
     sink.take(Burst::new(flows(3, true))).expect("taken");
-    let (burst, told) = with_receipt(5);
+    let (burst, told) = flows_with_receipt(5);
     sink.take(burst).expect("taken");
     sink.tick().expect("no error");
     assert_eq!(told.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
@@ -293,7 +304,7 @@ fn a_receipt_is_told_when_its_flows_are_durable_and_not_before() {
     // and while it runs
     let options = format!("archive = '{}'\ncommit_interval = '1ms'", folder.path().display());
     let (Built::Sink(mut sink), _) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
-    let (burst, told) = with_receipt(5);
+    let (burst, told) = flows_with_receipt(5);
     sink.take(burst).expect("taken");
     let until = Instant::now() + Duration::from_mins(1);
     let kept = loop {
@@ -314,7 +325,27 @@ fn a_receipt_of_flows_that_are_refused_says_so() {
     let options = format!("archive = '{}'", folder.path().display());
     let (Built::Sink(mut sink), _) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
     sink.finish().expect("closed");
-    let (burst, told) = with_receipt(5);
+    let (burst, told) = flows_with_receipt(5);
     assert!(sink.take(burst).is_err(), "it is closed");
     assert_eq!(told.recv(), Ok(Kept::NotAll));
+}
+
+#[test]
+fn flows_that_cannot_be_sealed_at_the_end_are_durable_all_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = format!("archive = '{}'\ncommit_interval = '1h'", folder.path().display());
+    let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
+    let (burst, told) = flows_with_receipt(5);
+    sink.take(burst).expect("taken");
+    // no segment can be written
+    std::fs::remove_dir(folder.path().join("tmp")).expect("removed");
+    std::fs::write(folder.path().join("tmp"), b"a file").expect("written");
+    let error = sink.finish().expect_err("it is not sealed").chain();
+    assert!(error.contains("cannot write to the archive"), "{error}");
+    assert_eq!(told.try_recv(), Ok(Kept::Durable { position: 1 }));
+    let counter = |name| context.counters.counter(name).get();
+    assert_eq!((counter("rows_durable"), counter("rows_lost")), (5, 0));
+    assert!(counter("seal_failures") > 0);
+    drop(sink);
+    assert_eq!(stored(folder.path()), 5);
 }

@@ -32,6 +32,8 @@ const LZ4: &str = "\
 const XZ_LARGE: &str = "\
     fd377a585a000004e6d6b44602002101200000000988a57601000070000000002312f17cf169b7fd00011901a52c81cc1fb6\
     f37d010000000004595a";
+/// One octet, which zstd 1.5.4 packed with `zstd --long=28` and with `zstd --long=31 --ultra`, from standard input.
+const ZSTD_LARGE: [&str; 2] = ["28b52ffd04900900007823110483", "28b52ffd04a80900007823110483"];
 
 const ALL: [(Packed, &str); 5] =
     [(Packed::Gzip, GZIP), (Packed::Zstd, ZSTD), (Packed::Xz, XZ), (Packed::Bzip2, BZIP2), (Packed::Lz4, LZ4)];
@@ -108,4 +110,14 @@ fn a_dictionary_of_xz_has_a_limit() {
     let mut input = Input::new(file.as_slice()).expect("an input");
     let Err(CaptureError::Read { error, .. }) = input.first_octets() else { panic!("it is unpacked") };
     assert_eq!(error.to_string(), "unpacking the xz file takes more than 129 MiB of memory");
+}
+
+#[test]
+fn a_window_of_zstd_has_a_limit() {
+    for digits in ZSTD_LARGE {
+        let file = octets(digits);
+        let mut input = Input::new(file.as_slice()).expect("an input");
+        let Err(CaptureError::Read { error, .. }) = input.first_octets() else { panic!("it is unpacked") };
+        assert_eq!(error.to_string(), "unpacking the zstd file takes more than 128 MiB of memory");
+    }
 }
