@@ -52,7 +52,8 @@ impl NeededPast {
             Some((first_ms, looked_ms)) if window_start_ms.saturating_sub(looked_ms) < LOOK_EVERY_MS => first_ms,
             _ => {
                 let from_ms = window_start_ms.saturating_sub(self.needed_ms.saturating_mul(2));
-                let first_ms = Flows::at(archive)?.first(self.time, (from_ms, window_start_ms))?.unwrap_or(window_start_ms);
+                let first_ms =
+                    Flows::at(archive)?.first(self.time, (from_ms, window_start_ms))?.unwrap_or(window_start_ms);
                 self.first = Some((first_ms, window_start_ms));
                 first_ms
             }

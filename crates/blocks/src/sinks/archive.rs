@@ -391,7 +391,9 @@ impl Archive {
 
 /// Reports to senders that their flows are not kept.
 fn refuse(receipts: &[Receipt]) {
-    receipts.iter().for_each(|receipt| receipt.tell(Kept::NotAll));
+    for receipt in receipts {
+        receipt.tell(Kept::NotAll);
+    }
 }
 
 /// Why a delivery was not appended.
