@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::{Index, IndexMut};
 
-use super::eviction_order::EvictionOrder;
+use super::eviction_order::{Entry, EvictionOrder};
 use super::ports::PortGroups;
 use super::sessions::SessionDomains;
 use crate::Limits;
 use crate::domain::{Domain, DomainKey, DomainStatus, EvictionPriority, Usefulness};
+use crate::limits::CANDIDATE_OCTETS;
 use crate::rate::{RefusedDatagrams, source_of};
 use crate::session::Session;
 use crate::shares::Shares;
@@ -17,10 +18,12 @@ use crate::shares::Shares;
 const REPLACED_MIN: usize = 1_024;
 const SECOND_MS: i64 = 1_000;
 
+const _: () = assert!(size_of::<Entry<EvictionPriority>>() <= CANDIDATE_OCTETS);
+
 /// The domains of a source that has its share: for a new one, one of its own has to give way.
 #[derive(Debug, Default)]
 struct OwnDomains {
-    order: EvictionOrder,
+    order: EvictionOrder<EvictionPriority>,
     /// When the second began in which replaced ones are counted.
     second_ms: i64,
     replaced: usize,
@@ -36,6 +39,14 @@ impl OwnDomains {
     }
 }
 
+/// Where a new domain goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub index: u32,
+    /// Whether a domain is there that has to be forgotten first.
+    pub is_taken: bool,
+}
+
 /// All domains, each with a place in the table that it keeps.
 #[derive(Debug)]
 pub(super) struct Domains {
@@ -46,7 +57,7 @@ pub(super) struct Domains {
     sessions: SessionDomains,
     /// Domains that may lend each other templates; `None` when that was not asked for.
     ports: Option<PortGroups>,
-    eviction: EvictionOrder,
+    eviction: EvictionOrder<EvictionPriority>,
     /// Domains of each source.
     shares: Shares,
     /// Sources that have their share, which are a few at a time.
@@ -151,14 +162,27 @@ impl Domains {
         self.shares.left_to(source) == 0
     }
 
+    /// The place for a new domain of a source: a free one, or that of the domain that is worth least. `None` when nobody gives way.
+    pub(super) fn next_place(&mut self, source: IpAddr, now_ms: i64, limits: &Limits) -> Option<Place> {
+        let taken = if self.has_share(source) {
+            // whoever has a share does not push out the domains of others
+            self.next_evicted_of(source, now_ms, limits)
+        } else if let Some(index) = self.vacancy(limits.domains_max) {
+            return Some(Place { index, is_taken: false });
+        } else {
+            self.next_evicted(now_ms, limits)
+        };
+        taken.map(|index| Place { index, is_taken: true })
+    }
+
     /// The domain that is to give its place to another one.
-    pub(super) fn next_evicted(&mut self, now_ms: i64, limits: &Limits) -> Option<u32> {
+    fn next_evicted(&mut self, now_ms: i64, limits: &Limits) -> Option<u32> {
         self.eviction.next(&self.table, now_ms, |domain| domain.eviction_priority(now_ms, limits))
     }
 
     /// The domain of a source that has its share, that is to give its place to another one of that source. `None` also when the
     /// source has replaced as many within the last second as it has: looking a domain up costs little, and making one does not.
-    pub(super) fn next_evicted_of(&mut self, source: IpAddr, now_ms: i64, limits: &Limits) -> Option<u32> {
+    fn next_evicted_of(&mut self, source: IpAddr, now_ms: i64, limits: &Limits) -> Option<u32> {
         let evicted = self.next_own(source, now_ms, limits);
         if evicted.is_none() {
             self.refused.add(source);

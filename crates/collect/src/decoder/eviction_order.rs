@@ -8,9 +8,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::domain::{Domain, EvictionPriority};
-use crate::limits;
-
 /// All domains are looked at again after this time at the earliest, in milliseconds, and after requests for this part of
 /// them.
 const RENEWED_MS: i64 = 1_000;
@@ -23,12 +20,12 @@ const DOMAINS_MIN: usize = 64;
 
 /// What a domain was worth, when it was added among those that are worth as much, and its place in the table of domains. The
 /// largest is the one that is worth least.
-type Entry = Reverse<(EvictionPriority, u32, u32)>;
+pub(super) type Entry<P> = Reverse<(P, u32, u32)>;
 
-/// The domains that may be evicted. Nothing is kept before the first is asked for.
-#[derive(Debug, Default)]
-pub(super) struct EvictionOrder {
-    heap: BinaryHeap<Entry>,
+/// The domains that may be evicted, by what they are worth (`P`). Nothing is kept before the first is asked for.
+#[derive(Debug)]
+pub(super) struct EvictionOrder<P> {
+    heap: BinaryHeap<Entry<P>>,
     /// When all domains were looked at.
     renewed_ms: Option<i64>,
     /// Requests since then.
@@ -37,11 +34,17 @@ pub(super) struct EvictionOrder {
     added: u32,
 }
 
-impl EvictionOrder {
+impl<P: Ord> Default for EvictionOrder<P> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new(), renewed_ms: None, requests: 0, added: 0 }
+    }
+}
+
+impl<P: Ord> EvictionOrder<P> {
     /// Adds a new domain, which is worth no less than this, to an order of so many. When the order has twice as many entries it
     /// is forgotten, and the next request looks at all domains. That costs each new domain half a look, however requests and
     /// new domains alternate: an order that is asked for only now and then must not grow with what is added in between.
-    pub(super) fn add(&mut self, priority: EvictionPriority, index: u32, domains: usize) {
+    pub(super) fn add(&mut self, priority: P, index: u32, domains: usize) {
         if self.renewed_ms.is_none() {
             return;
         }
@@ -58,18 +61,13 @@ impl EvictionOrder {
         (self.heap.len(), self.heap.capacity())
     }
 
-    fn push(&mut self, priority: EvictionPriority, index: u32) {
+    fn push(&mut self, priority: P, index: u32) {
         self.added = self.added.saturating_add(1);
         self.heap.push(Reverse((priority, self.added, index)));
     }
 
     /// Takes out the domain with the smallest priority. `priority` is `None` for domains that must stay.
-    pub(super) fn next(
-        &mut self,
-        domains: &[Domain],
-        now_ms: i64,
-        priority: impl Fn(&Domain) -> Option<EvictionPriority>,
-    ) -> Option<u32> {
+    pub(super) fn next<D>(&mut self, domains: &[D], now_ms: i64, priority: impl Fn(&D) -> Option<P>) -> Option<u32> {
         self.requests += 1;
         if self.is_due(domains.len(), now_ms) {
             self.renew(domains, now_ms, &priority);
@@ -95,7 +93,7 @@ impl EvictionOrder {
         is_old && self.requests > domains / RENEWED_PART || self.heap.len() > ENTRIES_EACH * domains
     }
 
-    fn renew(&mut self, domains: &[Domain], now_ms: i64, priority: &impl Fn(&Domain) -> Option<EvictionPriority>) {
+    fn renew<D>(&mut self, domains: &[D], now_ms: i64, priority: &impl Fn(&D) -> Option<P>) {
         let mut entries = std::mem::take(&mut self.heap).into_vec();
         entries.clear();
         let priorities = domains.iter().zip(0..);
@@ -105,8 +103,6 @@ impl EvictionOrder {
     }
 }
 
-const _: () = assert!(size_of::<Entry>() <= limits::CANDIDATE_OCTETS);
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -114,7 +110,7 @@ mod tests {
 
     use super::*;
     use crate::Limits;
-    use crate::domain::{DomainKey, Usefulness};
+    use crate::domain::{Domain, DomainKey, EvictionPriority, Usefulness};
     use crate::session::Session;
 
     fn domain(heard_ms: i64) -> Domain {

@@ -9,7 +9,7 @@ use weir_flow::{BooksRow, Counter, EXPORT_VERSION_SFLOW5, SequenceRow};
 use weir_wire::{Template, TemplateId, TemplateRecord, TemplateRecords, WireError};
 
 use super::books::{Books, class_counter};
-use super::domains::Domains;
+use super::domains::{Domains, Place};
 use super::learned::LearnedOptions;
 use super::messages::DecodedSets;
 use super::sequences::Sequences;
@@ -199,34 +199,20 @@ impl Exporters {
             return Some(index);
         }
         let source = source_of(sender);
-        let place = if self.domains.has_share(source) {
-            // whoever has a share does not push out the domains of others
-            self.evict(Some(source))
-        } else {
-            self.domains.vacancy(self.limits.domains_max).or_else(|| self.evict(None))
-        };
-        let Some(index) = place else {
+        let Some(Place { index, is_taken }) = self.domains.next_place(source, self.time.now_ms, &self.limits) else {
             self.books.ledger.count_unassigned(Counter::DatagramsRefused, 1);
             return None;
         };
+        if is_taken {
+            self.books.count(index, Counter::DomainsEvicted, 1);
+            self.forget(index);
+        }
         let mut domain = Domain::new(key, &self.limits);
         domain.sender = source;
         domain.activity.heard_ms = self.time.now_ms;
         self.sequences.begin(&mut domain, self.time.now_ms);
         self.domains.insert(index, domain);
         self.books.ledger.open(index, key);
-        Some(index)
-    }
-
-    /// Forgets the domain that is worth least, of all or of one source. Returns its place.
-    fn evict(&mut self, source: Option<IpAddr>) -> Option<u32> {
-        let (now_ms, limits) = (self.time.now_ms, &self.limits);
-        let index = match source {
-            Some(source) => self.domains.next_evicted_of(source, now_ms, limits),
-            None => self.domains.next_evicted(now_ms, limits),
-        }?;
-        self.books.count(index, Counter::DomainsEvicted, 1);
-        self.forget(index);
         Some(index)
     }
 
