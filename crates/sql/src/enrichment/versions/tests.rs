@@ -72,6 +72,8 @@ fn a_version_is_used_for_its_time() {
     let mut by_row = TablesByRow::new(Some(&tables), Some(&times));
     let rows: Vec<_> = (0..5).filter_map(|row| by_row.table(row).cloned()).collect();
     assert_eq!(rows, ["two", "one", "three", "one", "three"]);
+    // it holds the tables of its batch
+    drop(by_row);
     let changed = |from, until| tables.changed_within(DAY_1_MS + from * DAY_MS, DAY_1_MS + until * DAY_MS);
     assert_eq!(changed(0, 3), Some(DAY_1_MS + 2 * DAY_MS));
     assert_eq!(changed(0, 2), Some(DAY_1_MS + DAY_MS), "the end of a window is not in it");
