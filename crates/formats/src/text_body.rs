@@ -223,6 +223,8 @@ fn csv_rows(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
         return Err(StreamError::NoColumns);
     }
     let mut reader = csv_reader(body);
+    // read first, or an error of the first row is said of the line of the header
+    reader.byte_headers().map_err(|error| of_csv(&error))?;
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record).map_err(|error| of_csv(&error))? {
         for (column, text) in columns.iter().zip(&record) {
