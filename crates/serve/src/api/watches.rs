@@ -137,18 +137,7 @@ pub(crate) async fn pause(
     asker: Asker,
     Path(name): Path<String>,
 ) -> Answered<Response> {
-    asker.needs_all_flows()?;
-    asker.needs(Role::Admin)?;
-    let asked = Arc::clone(&service);
-    let line = format!("watch pause {name}");
-    let work = move |_: &Turn| {
-        let folder = folder(&asked)?;
-        // a name that is none leads to no file
-        files(&folder).read(&name)?;
-        watches::pause(&asked.journal(), &name, now_ms())?;
-        json(&body(&asked, &folder, &name)?)
-    };
-    service.questions.answer(&asker, line, work).await
+    set_pause(service, asker, name, true).await
 }
 
 /// Ends the pause of a watch, which goes on with its next whole window. One whose file says `paused = true` stays paused.
@@ -162,14 +151,23 @@ pub(crate) async fn resume(
     asker: Asker,
     Path(name): Path<String>,
 ) -> Answered<Response> {
+    set_pause(service, asker, name, false).await
+}
+
+async fn set_pause(service: Arc<Service>, asker: Asker, name: String, is_paused: bool) -> Answered<Response> {
     asker.needs_all_flows()?;
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
-    let line = format!("watch resume {name}");
+    let line = format!("watch {} {name}", if is_paused { "pause" } else { "resume" });
     let work = move |_: &Turn| {
         let folder = folder(&asked)?;
+        // a name that is none leads to no file
         files(&folder).read(&name)?;
-        watches::resume(&asked.journal(), &name)?;
+        if is_paused {
+            watches::pause(&asked.journal(), &name, now_ms())?;
+        } else {
+            watches::resume(&asked.journal(), &name)?;
+        }
         json(&body(&asked, &folder, &name)?)
     };
     service.questions.answer(&asker, line, work).await
