@@ -314,7 +314,7 @@ impl Archive {
             let last_try = self.stop.is_set();
             // columns are shared, so a copy to try again with costs nothing
             let Err(error) = writer.append(delivery.clone()) else { return Ok(()) };
-            if matches!(error, ArchiveError::FrameTooLarge { .. }) {
+            if error.is_too_large() {
                 return Err(AppendError::TooLarge(error));
             }
             self.failures.add(1);
