@@ -29,7 +29,7 @@ mod templates;
 use std::net::SocketAddr;
 
 use weir_flow::sequences::sequence_rows;
-use weir_flow::{BooksBatch, Counter, Delivery, SequenceRow, SideTables};
+use weir_flow::{Counter, Delivery, SequenceRow, SideTables};
 use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 
 use crate::Limits;
@@ -172,11 +172,10 @@ impl Decoder {
         self.decode_released();
         // before domains are forgotten whose lines are taken
         let mut sequences = self.exporters.take_sequences();
-        let lines = self.exporters.take_lines();
+        let books = self.exporters.take_lines();
         sequences.extend(self.exporters.take_sequences());
         let (flows, mut others) = self.tables.take();
         others.extend(sequence_rows(&sequences));
-        let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
         Delivery { flows, side_tables: SideTables { books, others, ..SideTables::default() } }
     }
 
