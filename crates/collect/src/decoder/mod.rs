@@ -41,7 +41,7 @@ use crate::sequence::Arrival;
 use crate::session::Session;
 use crate::spool::{Answer, Request};
 use crate::state::StateError;
-use crate::waiting::set::GatheredSets;
+use crate::waiting::set::{GatheredRuns, GatheredSets};
 use exporters::Exporters;
 use fixed_format::{FixedFormats, FixedPacket};
 use messages::{DecodedSets, SetsMessage};
@@ -329,9 +329,12 @@ impl Decoder {
         decoded
     }
 
-    /// Keeps the sets of a message that have to wait.
+    /// Keeps the sets of a message that have to wait, but for those that are too short and too many.
     fn keep(&mut self, index: u32, gathered: &mut GatheredSets<'_>, clock: &MessageClock) {
-        for (id, sets) in gathered.take_runs(clock) {
+        let GatheredRuns { runs, left_out } = gathered.take_runs(clock);
+        let counts = [Counter::SetsWaitingIn, Counter::SetsExpired].map(|counter| (counter, left_out));
+        self.exporters.books.count_all(index, counts);
+        for (id, sets) in runs {
             self.exporters.wait(index, id, sets);
         }
     }

@@ -344,6 +344,15 @@ fn small_sets_that_wait(templates: u16) -> Load {
     Load { measured, limits, ..Load::default() }
 }
 
+/// The same sets when they go to disk.
+fn small_sets_on_disk(templates: u16) -> Load {
+    let mut load = small_sets_that_wait(templates);
+    // disks are slow, and what the spool does is not measured; once it is full, all that it drops is counted here
+    load.measured.truncate(100);
+    load.limits.spool_sets_max = 8_192;
+    Load { has_spool: true, ..load }
+}
+
 /// Sets of no octets, of a template that nobody has sent.
 fn empty_sets() -> Load {
     let mut sender = Sender::new(1);
@@ -507,6 +516,9 @@ fn no_octet_costs_much_more_than_others() {
         ("small sets", small_sets()),
         ("small sets that wait", small_sets_that_wait(1)),
         ("small sets that wait for several templates", small_sets_that_wait(4)),
+        ("small sets that wait for a template each", small_sets_that_wait(280)),
+        ("small sets on disk", small_sets_on_disk(1)),
+        ("small sets of a template each on disk", small_sets_on_disk(280)),
         ("empty sets", empty_sets()),
         ("withdrawals", withdrawals(false)),
         ("withdrawals of all", withdrawals(true)),
