@@ -34,6 +34,8 @@ struct Load {
     has_spool: bool,
     /// Messages that come within a second; all come at once where there is none.
     each_second: Option<usize>,
+    /// Messages after which the session ends, and begins again.
+    ends_after: Option<usize>,
 }
 
 impl Load {
@@ -70,6 +72,10 @@ fn decode(decoder: &mut Decoder, spool: Option<&mut Spool>, load: &Load, measure
         take_when_full(decoder);
         if let Some(spool) = &mut spool {
             aside += exchange(decoder, spool);
+        }
+        if load.ends_after.is_some_and(|messages| number % messages == messages - 1) {
+            decoder.end_session(load.session(number), load.received_ms(before + number));
+            while !decoder.take_delivery().is_empty() {}
         }
     }
     aside
@@ -444,6 +450,11 @@ fn domains_of_a_connection() -> Load {
     domains(Some(|_| Session { transport: Transport::Tcp, source: source(1) }), 120_000)
 }
 
+/// The same on a connection that ends and begins again.
+fn domains_of_a_connection_that_ends() -> Load {
+    Load { ends_after: Some(1_000), ..domains_of_a_connection() }
+}
+
 /// The same of sources that are made up: each new domain has another one evicted.
 fn domains_of_many_sources() -> Load {
     domains(Some(|number| Session::udp(([10, 0, (number >> 8) as u8, number as u8], 4_739).into())), 20_000)
@@ -526,6 +537,7 @@ fn no_octet_costs_much_more_than_others() {
         ("sets of many sources that wait", waiting_sets_of_many_sources()),
         ("domains", domains(None, 20_000)),
         ("domains of a connection", domains_of_a_connection()),
+        ("domains of a connection that ends", domains_of_a_connection_that_ends()),
         ("domains of many sources", domains_of_many_sources()),
         ("sources of sFlow", sflow_sources()),
         ("new samplers", new_samplers()),
