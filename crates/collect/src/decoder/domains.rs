@@ -151,7 +151,9 @@ impl Domains {
         if self.index.get(&key) == Some(&index) {
             self.index.remove(&key);
         }
-        self.sessions.remove(key.session, index);
+        if self[index].activity.status != DomainStatus::Ended {
+            self.sessions.remove(key.session, index);
+        }
         if let Some(ports) = &mut self.ports {
             ports.remove(key, index);
         }

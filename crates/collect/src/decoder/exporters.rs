@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use weir_flow::{BooksRow, Counter, EXPORT_VERSION_SFLOW5, SequenceRow};
+use weir_flow::{BooksBatch, Counter, EXPORT_VERSION_SFLOW5, SequenceRow};
 use weir_wire::{Template, TemplateId, TemplateRecord, TemplateRecords, WireError};
 
 use super::books::{Books, class_counter};
@@ -116,8 +116,8 @@ impl Exporters {
         }
     }
 
-    /// The lines of the books since the last call.
-    pub(super) fn take_lines(&mut self) -> Vec<BooksRow> {
+    /// The lines of the books since the last call, if there are any.
+    pub(super) fn take_lines(&mut self) -> Option<BooksBatch> {
         let lines = self.books.ledger.take_lines();
         self.vacate();
         lines
