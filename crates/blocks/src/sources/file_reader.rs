@@ -302,6 +302,7 @@ mod tests {
     use std::fmt::Write as _;
 
     use weir_chain::{AnyKind, compliance};
+    use weir_flow::Kept;
 
     use super::*;
 
@@ -325,5 +326,29 @@ mod tests {
         assert_eq!(outcome.len(), 30_001);
         let counted = ["files_read", "files_failed", "records_stored", "records_damaged"];
         assert_eq!(counted.map(|name| outcome.counter(name)), [2, 2, 30_001, 1]);
+    }
+
+    /// The receipts of two files, of which the archive has the flows of one.
+    #[test]
+    fn a_file_is_kept_when_its_flows_are() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = ["one.csv", "two.csv"].map(|name| folder.path().join(name));
+        for path in &files {
+            fs::write(path, "src_addr,packets,start\n192.0.2.1,7,2026-11-24T00:00:00Z\n").expect("written");
+        }
+        let (taken, kept) = std::sync::mpsc::channel();
+        let notices = Notices::default().with_kept(move |path: &Path, end: FileEnd| {
+            let _ = taken.send((path.to_owned(), end));
+        });
+        let context = ComponentContext { notices, ..ComponentContext::default() };
+        let (sender, deliveries) = bounded(AHEAD);
+        Reading::new(None, Vec::new(), sender, Arc::default(), &context).run(&files);
+        let mut receipts = deliveries.iter().flat_map(|delivery| delivery.side_tables.receipts);
+        assert_eq!(context.notices.files_ended().len(), 2);
+        assert_eq!(kept.try_iter().count(), 0, "nothing is kept yet");
+        receipts.next().expect("a receipt").tell(Kept::Durable { position: 1 });
+        assert_eq!(kept.try_iter().collect::<Vec<_>>(), [(files[0].clone(), FileEnd::Whole)]);
+        drop(receipts.next().expect("a receipt"));
+        assert_eq!((receipts.count(), kept.try_iter().count()), (0, 0));
     }
 }
