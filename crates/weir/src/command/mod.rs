@@ -20,6 +20,7 @@ pub(crate) mod import;
 pub(crate) mod meter;
 pub(crate) mod nfdump;
 mod no_rows;
+mod note_thread;
 mod password;
 pub(crate) mod query;
 mod read_before;
