@@ -58,7 +58,8 @@ impl Service {
         // nothing fails from here on, so that all of it is new or nothing
         own.into_iter().chain(of_wires).for_each(ReadIdentity::put_in_place);
         let answer = ReloadAnswer { users: users.len(), has_tls: self.listening.tls.is_some(), restart_needed };
-        self.access.replace_users(users);
+        // at once: what comes below may wait for a disk
+        self.questions.cancel_of(&self.access.replace_users(users));
         let enrichment = Arc::new(enrichment);
         self.archive.set_enrichment(Arc::clone(&enrichment));
         self.archive.set_corrections(Arc::new(corrections));
