@@ -107,6 +107,17 @@ impl<T> AnswerSender<T> {
     }
 }
 
+/// Fails when the answer of a question that has ended has less than what was asked for. For protocols that have no place for
+/// warnings: their clients would take the answer for a whole one.
+pub fn check_whole(control: &QueryControl) -> Result<(), Refusal> {
+    match control.progress.warnings().into_iter().next() {
+        None => Ok(()),
+        Some(warning) => {
+            Err(Refusal::new(Reason::Archive, warning).with_hint("weir sql and POST /api/v1/sql answer with the rest"))
+        }
+    }
+}
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
