@@ -98,11 +98,26 @@ fn statistics_of_a_cluster_are_those_that_were_sent() {
     }
     let one = fetched(&url, &["--from", "2024-01-01 10:00:01", "--until", "2024-01-01 10:00:02"]);
     assert_eq!(rows(&one).iter().map(|row| row["bytes"]).collect::<Vec<_>>(), ["400"], "{one}");
-    let drawn = run(&["series", "plot", "-R", &url]);
-    assert!(String::from_utf8_lossy(&drawn.stderr).contains("hint: weir series ls and weir series fetch"), "{drawn:?}");
+    // plots and exports are the same, but for the newest step, and the order of metrics
+    let times = ["--step", "1s", "--utc", "--until", "2024-01-01 10:02:10", "-R"];
+    for by in ["protocol", "src_addr", "total"] {
+        let drawn = |place: &str| text(&run(&[&["series", "plot", "--by", by], &times[..], &[place]].concat()));
+        assert_eq!(drawn(&url), drawn(&archive), "{by}");
+        let exported = |place: &str| {
+            let printed = text(&run(&[&["series", "export", "--by", by], &times[..], &[place]].concat()));
+            let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        };
+        let (sent, wanted) = (exported(&url), exported(&archive));
+        assert!(wanted.len() > 4, "{wanted:?}");
+        assert_eq!(sent, wanted, "{by}");
+    }
+    let again = run(&["series", "forward", "-R", &url, "--to", "http://127.0.0.1:1", "--until-end"]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("this needs a folder, and not a cluster"), "{again:?}");
     let unknown = run(&["series", "fetch", "-R", &url, "--by", "nothing"]);
     assert!(
-        String::from_utf8_lossy(&unknown.stderr).contains("it has series by protocol, src_addr, total"),
+        String::from_utf8_lossy(&unknown.stderr).contains("there are series by protocol, src_addr, total"),
         "{unknown:?}"
     );
 }
