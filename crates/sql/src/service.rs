@@ -214,3 +214,17 @@ impl From<EngineError> for Refusal {
         Self { reason, message, hint: said.or(hint), place: None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_with_a_warning_is_not_whole() {
+        let control = QueryControl::default();
+        assert_eq!(check_whole(&control), Ok(()));
+        control.progress.warn("a step is lost".to_owned());
+        let refusal = check_whole(&control).expect_err("it has less than was asked for");
+        assert_eq!((refusal.reason, refusal.message.as_str()), (Reason::Archive, "a step is lost"));
+    }
+}

@@ -113,6 +113,19 @@ fn statistics_of_a_cluster_are_those_that_were_sent() {
         assert!(wanted.len() > 4, "{wanted:?}");
         assert_eq!(sent, wanted, "{by}");
     }
+    // SQL is over flows and statistics of one keyspace
+    text(&run(&["forward", "-R", &archive, "--to", &url, "--until-end"]));
+    let sums = "SELECT \"by\", key, count(*) AS steps, sum(bytes) AS bytes, max(peers) AS peers FROM series \
+                WHERE step = 1 AND time < '2024-01-01T10:02:10Z' GROUP BY \"by\", key ORDER BY \"by\", key";
+    let one = "SELECT time, bytes, known FROM series WHERE step = 1 AND by = 'src_addr' AND key = '192.0.2.1' \
+               AND time BETWEEN '2024-01-01T10:00:01Z' AND '2024-01-01T10:02:09Z' ORDER BY time";
+    for statement in [sums, one] {
+        let asked = |place: &str| text(&run(&["sql", "-R", place, "-q", "-o", "csv", statement]));
+        assert!(asked(&archive).lines().count() > 1, "{statement}");
+        assert_eq!(asked(&url), asked(&archive), "{statement}");
+    }
+    let length = run(&["sql", "-R", &url, "SELECT count(*) FROM series WHERE step = 7"]);
+    assert!(String::from_utf8_lossy(&length.stderr).contains("they have steps of 1 seconds"), "{length:?}");
     let again = run(&["series", "forward", "-R", &url, "--to", "http://127.0.0.1:1", "--until-end"]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("this needs a folder, and not a cluster"), "{again:?}");
     let unknown = run(&["series", "fetch", "-R", &url, "--by", "nothing"]);
