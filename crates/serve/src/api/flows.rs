@@ -118,6 +118,7 @@ pub(crate) async fn flows(
             is_truncated,
             sampling: overview.map(|overview| overview.sampling),
             why_empty: question.why_empty(&query, found)?,
+            warnings: Vec::new(),
         })
     };
     service.answer(&asker, form, text, Reads::Flows(which.window), work).await
