@@ -12,7 +12,7 @@ use weir_flow::{OptionsKind, OptionsRow, OptionsRows, SideTables, Table, TableBa
 
 use crate::interfaces::{Interface, Polled, Unread};
 use crate::options::PolledExporter;
-use crate::texts::UnreadTexts;
+use crate::texts::{Text, UnreadTexts};
 
 /// A name that has not changed is written again after this time, as those of options data are.
 const AGAIN_AFTER_MS: i64 = 3_600_000;
@@ -57,7 +57,8 @@ impl RowMaker {
     /// The rows of a poll, and how many of them are names. Texts that were not read stay as they were written.
     pub(crate) fn rows(&mut self, polled: &Polled, unread: UnreadTexts, received_ms: i64) -> (SideTables, u64) {
         let mut names = OptionsRows::default();
-        if unread.is_empty() {
+        // names are written in polls that have read `ifName` only, so an agent with ever new interfaces is not remembered without end
+        if !unread.has(Text::Name) {
             self.written.retain(|index, _| polled.interfaces.contains_key(index));
         }
         for (index, interface) in &polled.interfaces {

@@ -55,10 +55,6 @@ impl UnreadTexts {
     pub(crate) fn has(self, text: Text) -> bool {
         self.0[text as usize]
     }
-
-    pub(crate) fn is_empty(self) -> bool {
-        self == Self::default()
-    }
 }
 
 #[cfg(test)]

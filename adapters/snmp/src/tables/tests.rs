@@ -3,7 +3,6 @@ use arrow::datatypes::{UInt32Type, UInt64Type};
 use weir_chain::OptionText;
 
 use super::*;
-use crate::texts::Text;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -64,6 +63,15 @@ fn a_name_without_its_alias_has_the_description_that_was_written() {
     assert_eq!(maker.rows(&polled(&[(2, "eth0")]), alias, 3000).1, 0);
     let (tables, names) = maker.rows(&polled(&[(2, "uplink")]), alias, 4000);
     assert_eq!((names, texts(&tables)), (1, (text("uplink"), text("to Berlin"))));
+}
+
+#[test]
+fn interfaces_that_are_gone_are_forgotten_though_descriptions_are_never_read() {
+    let (mut maker, alias) = (maker("192.0.2.1"), UnreadTexts::of(&[Text::Alias]));
+    for index in 1..100 {
+        assert_eq!(maker.rows(&polled(&[(index, "eth0")]), alias, 1000).1, 1);
+        assert_eq!(maker.written.len(), 1);
+    }
 }
 
 #[test]
