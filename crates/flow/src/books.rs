@@ -108,7 +108,7 @@ counters! {
     OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`: too many different ones came within an hour, or many of fewer than 8 octets.";
     DomainsEvicted "domains_evicted" "Times that the Observation Domain was forgotten because others wanted its place.";
     SpoolDamaged "spool_damaged" "Places in files of waiting Data Sets where something was damaged; not known per exporter.";
-    DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way, or whose address has as many Observation Domains as one may have; not known per exporter.";
+    DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way, or whose address has as many Observation Domains as one may have and sends of more new ones in a second than that; not known per exporter.";
     DatagramsNotAllowed "datagrams_not_allowed" "Datagrams of senders that are not among those allowed; not known per exporter.";
     KernelDrops "kernel_drops" "Datagrams that the kernel dropped because the socket buffer was full; not known per exporter.";
     QueueDrops "queue_drops" "Datagrams of DTLS dropped between socket and decoder because the queue was full; not known per exporter.";

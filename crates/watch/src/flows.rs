@@ -213,11 +213,15 @@ impl Flows {
         self.extent_of(time, "")
     }
 
-    /// The first time from one time up to and without another one; `None` when no flow is there.
-    pub(crate) fn first(&self, time: Column, (from_ms, to_ms): (i64, i64)) -> Result<Option<i64>, WatchError> {
+    /// The same of flows from one time up to and without another one; `None` when no flow is there.
+    pub(crate) fn extent_within(
+        &self,
+        time: Column,
+        (from_ms, to_ms): (i64, i64),
+    ) -> Result<Option<(i64, i64)>, WatchError> {
         let name = time.name();
         let within = format!(" WHERE \"{name}\" >= {} AND \"{name}\" < {}", timestamp(from_ms), timestamp(to_ms));
-        Ok(self.extent_of(time, &within)?.map(|(first_ms, _)| first_ms))
+        self.extent_of(time, &within)
     }
 
     fn extent_of(&self, time: Column, within: &str) -> Result<Option<(i64, i64)>, WatchError> {

@@ -322,9 +322,8 @@ impl Reading {
             if delivery.is_empty() {
                 break;
             }
-            if delivery.flows.is_some() {
-                self.not_handed_on.drain(..).for_each(|path| self.notices.file_begun(&path));
-            }
+            // books and options count twice as well when a file is read again
+            self.not_handed_on.drain(..).for_each(|path| self.notices.file_begun(&path));
             self.receipts.attach(&mut delivery);
             if self.deliveries.send(delivery).is_err() {
                 // nobody takes anything any more
@@ -402,6 +401,26 @@ mod tests {
         let counted = ["messages", "messages_damaged", "octets_skipped", "files_failed", "records_lost"];
         assert_eq!(counted.map(|name| outcome.counter(name)), [2 * captured.datagrams, 0, 66, 0, 0]);
         assert_eq!(outcome.counter("stream_messages"), 2 * captured.datagrams);
+    }
+
+    /// A message of IPFIX without a set (RFC 7011, section 3.1): nothing comes of it but lines of the books.
+    #[test]
+    fn a_file_of_which_only_books_are_handed_on_is_begun() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("empty.ipfix");
+        let exported_secs = 1_767_225_600_u32.to_be_bytes();
+        let message = [&[0, 10, 0, 16][..], &exported_secs, &[0; 8]].concat();
+        std::fs::write(&path, message).expect("written");
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        let taken = Arc::clone(&begun);
+        let taker = move |path: &Path| taken.lock().expect("no panic").push(path.to_owned());
+        let context = ComponentContext { notices: Notices::default().with_begun(taker), ..ComponentContext::default() };
+        let (sender, deliveries) = bounded(AHEAD);
+        let reading = Reading::new(Decoder::new(Limits::default()), None, sender, Arc::default(), &context);
+        reading.run(std::slice::from_ref(&path));
+        let deliveries: Vec<Delivery> = deliveries.iter().collect();
+        assert!(!deliveries.is_empty() && deliveries.iter().all(|delivery| delivery.flows.is_none()));
+        assert_eq!(*begun.lock().expect("no panic"), [path]);
     }
 
     /// The second file is a pipe: it is open, and nothing of it was read, when reading is stopped.

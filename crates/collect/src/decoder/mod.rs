@@ -35,10 +35,10 @@ use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 use crate::Limits;
 use crate::clock::MessageClock;
 use crate::inspection::Diagnosis;
-use crate::rate::RefusedDatagrams;
 use crate::relay::network::AgentRule;
 use crate::sequence::Arrival;
 use crate::session::Session;
+use crate::shares::BeyondShare;
 use crate::spool::{Answer, Request};
 use crate::state::StateError;
 use crate::waiting::set::{GatheredRuns, GatheredSets};
@@ -200,9 +200,9 @@ impl Decoder {
         }
     }
 
-    /// Datagrams refused since the last call because their source has its share of all domains; they are in the books.
-    pub(crate) fn take_beyond_share(&mut self) -> RefusedDatagrams {
-        self.exporters.domains.take_refused()
+    /// What came since the last call from sources that have their share of all domains; it is in the books.
+    pub(crate) fn take_beyond_share(&mut self) -> BeyondShare {
+        self.exporters.domains.take_beyond_share()
     }
 
     /// What was seen of each Observation Domain so far. Costs as much as there are domains.

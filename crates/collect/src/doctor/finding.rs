@@ -57,7 +57,7 @@ macro_rules! ailments {
 ailments! {
     KernelDrops "kernel_drops" Error "raise net.core.rmem_max (sysctl) and --buffer; if it goes on, decoding or the disk is too slow: share the port among more --sockets";
     QueueDrops "queue_drops" Error "the machine decodes what comes over DTLS, or writes, too slowly: use more cores, or faster disks";
-    ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max, of which one address, or one IPv6 network of 64 bits, has half at most, and more as long as a quarter is vacant; the log names an address that wants more: raise the limit, or find the sender that floods the port";
+    ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max, of which one address, or one IPv6 network of 64 bits, has half at most, and more as long as a quarter is vacant; the log of a collector names an address that wants more: raise the limit, or find the sender that floods the port";
     OverRate "over_rate" Error "one address sends more datagrams a second than rate_per_source allows; the log names it: raise the limit if it is an exporter, or find out who floods the port";
     CutShort "cut_short" Warning "take the capture with the whole length of packets (tcpdump -s 0) and all fragments; set the exporter's datagrams to less than the path MTU";
     Loss "loss" Error "datagrams are lost between exporter and collector: look for full queues and policers on the path, and at the exporter's own drop counters";
