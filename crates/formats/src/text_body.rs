@@ -56,7 +56,8 @@ pub fn read(body: &[u8], form: TextForm, received_ms: i64, octets_max: usize) ->
 
 fn json_lines(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
     for (line, number) in body.split(|octet| *octet == b'\n').zip(1_u64..) {
-        let line = line.trim_ascii();
+        // not at its begin, where columns are counted from
+        let line = line.trim_ascii_end();
         if !line.is_empty() {
             json_line(line, number, rows)?;
             rows.end_row()?;
@@ -72,8 +73,16 @@ fn json_line(line: &[u8], number: u64, rows: &mut TextRows) -> Result<(), Stream
     let mut reader = serde_json::Deserializer::from_slice(line);
     let read = reader.deserialize_map(Object(&mut members)).and_then(|()| reader.end());
     let Err(error) = read else { return Ok(()) };
-    let broken = || StreamError::Line { number, what: format!("no object of JSON: {error}") };
+    let broken = || StreamError::Line { number, what: format!("no object of JSON: {}", without_line(&error)) };
     Err(members.refused.unwrap_or_else(broken))
+}
+
+/// An error of the reader, which has seen one line and counts it as the first, by its column alone.
+fn without_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let what = text.strip_suffix(place.as_str()).map(|what| format!("{what} at column {}", error.column()));
+    what.unwrap_or(text)
 }
 
 /// Where the members of a line go.

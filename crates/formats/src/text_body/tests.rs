@@ -78,6 +78,9 @@ fn what_is_no_text_of_flows_is_refused() {
         let error = refused(body, JsonLines);
         assert!(error.starts_with("line 1: no object of JSON: "), "{error}");
     }
+    // a line is named once
+    let error = refused(b"{\"bytes\":1}\n  {\"bytes\":1,}\n", JsonLines);
+    assert_eq!(error, "line 2: no object of JSON: trailing comma at column 14");
     assert_eq!(refused(b"{}\n", JsonLines), "the stream has no columns");
     assert_eq!(refused(b"", Csv), "the stream has no columns");
     // a row that is too short, and one that is no text
