@@ -124,7 +124,9 @@ impl<T> VersionedTable<T> {
     /// Reads a file, and which versions of it there are. Without a file there are the kept versions alone, and `None`
     /// without any. A file that is not the one whose versions are kept is used for all times.
     pub(crate) fn load(file: &VersionedFile, load: LoadTable<T>) -> Result<Option<Self>, EngineError> {
-        let mut kept = file.folder.as_deref().map(|folder| read_index(file.name, folder)).unwrap_or_default();
+        let found_ms = Timestamp::now().as_millisecond();
+        let kept = file.folder.as_deref().map(|folder| read_index(file.name, folder, found_ms));
+        let mut kept = kept.unwrap_or_default();
         let Some(path) = &file.path else { return Ok(Self::of(file.name, load, kept, None)) };
         // taken before the table is made, so that what changes meanwhile is another content
         let content = file.folder.as_ref().and_then(|_| FileContent::of(path).ok());
@@ -144,7 +146,6 @@ impl<T> VersionedTable<T> {
             }
             return Ok(Self::of(file.name, load, FileVersions::default(), Some(table)));
         }
-        let found_ms = Timestamp::now().as_millisecond();
         if !is_newest {
             kept.add(content, path, file.limits.unwrap_or_default(), found_ms);
         }
@@ -266,9 +267,16 @@ impl<T> VersionedTable<T> {
 }
 
 /// The versions in a folder; what is wrong with them is in the log.
-fn read_index(name: &str, folder: &Path) -> FileVersions {
-    match FileVersions::read(folder) {
+fn read_index(name: &str, folder: &Path, now_ms: i64) -> FileVersions {
+    match FileVersions::read(folder, now_ms) {
         Ok(versions) => {
+            if versions.times_disbelieved() > 0 {
+                tracing::warn!(
+                    "{name}: of {} versions the time cannot be right, as the clock was wrong then or is now: they are used \
+                     from before the next one or after the one before",
+                    versions.times_disbelieved()
+                );
+            }
             if versions.lines_damaged() > 0 {
                 tracing::warn!("{name}: {} versions are missing, their lines are damaged", versions.lines_damaged());
             }
