@@ -2,8 +2,10 @@
 //!
 //! The newest table is made when the file is loaded. Older ones are made of the kept versions when a value asks about
 //! their time, because most questions are about now. Of these, those that were used last stay in memory, and the ones of
-//! a batch until it is done. What speaks against keeping few is that a question which goes to and fro between many
-//! versions makes tables again for each of its batches; in return memory does not grow with what is asked. Where a
+//! a batch until it is done: rows may go to and fro between versions, and a table is not made for each of them. So a
+//! question whose batches meet many versions holds all of these while it runs, each once, whatever the number of its
+//! threads; `VersionLimits` bounds that. What speaks against keeping few afterwards is that such a question makes tables
+//! again for each of its batches; in return memory does not grow with what was asked before. Where a
 //! version cannot be used, the next older one that can be is used in its place, or else the next newer one, and the log
 //! has it. One that is damaged stays out of use; one that could not be read is tried again later.
 
