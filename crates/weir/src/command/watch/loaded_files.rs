@@ -109,15 +109,18 @@ impl LoadedFiles {
         ListedWatch { error: Some(error), ..before }
     }
 
-    /// Pauses or resumes a watch whose file is wrong by now, as it was begun.
+    /// Pauses or resumes a watch whose file is wrong by now, as it was begun. Where that fails it stays as it is.
     fn pause_begun(&self, runner: &mut Runner, path: &Path, is_paused: bool) {
         let Some(file) = self.begun.get(path) else { return };
-        let is_paused = file.options.paused || is_paused;
+        let (was_paused, is_paused) = (file.options.paused || !is_paused, file.options.paused || is_paused);
         runner.remove(&file.name);
-        let put = if is_paused { runner.pause(file.clone()) } else { runner.add(file.clone()) };
-        match put {
-            Ok(()) => eprintln!("watch '{}' {}, as it was", file.name, if is_paused { "is paused" } else { "goes on" }),
-            Err(error) => eprintln!("error: {}", with_path(path, error)),
+        let Err(error) = put(runner, file.clone(), is_paused) else {
+            eprintln!("watch '{}' {}, as it was", file.name, if is_paused { "is paused" } else { "goes on" });
+            return;
+        };
+        eprintln!("error: {}", with_path(path, error));
+        if let Err(error) = put(runner, file.clone(), was_paused) {
+            eprintln!("error: {}", with_path(path, error));
         }
     }
 
@@ -138,12 +141,14 @@ impl LoadedFiles {
             error: None,
         };
         let was_there = runner.remove(&file.name);
-        self.begun.insert(path.to_owned(), file.clone());
-        if is_paused {
-            runner.pause(file)?;
-        } else {
-            runner.add(file)?;
+        if let Err(error) = put(runner, file.clone(), is_paused) {
+            // what ran before goes on
+            if let Some(before) = self.begun.get(path).filter(|_| was_there) {
+                put(runner, before.clone(), before.options.paused || now.is_paused)?;
+            }
+            return Err(error);
         }
+        self.begun.insert(path.to_owned(), file);
         if !self.is_first {
             let is_same_file = self.seen.get(path).is_some_and(|before| before.about == now.about);
             let what = match (is_paused, was_there) {
@@ -156,6 +161,10 @@ impl LoadedFiles {
         }
         Ok(listed)
     }
+}
+
+fn put(runner: &mut Runner, file: WatchFile, is_paused: bool) -> Result<(), WatchError> {
+    if is_paused { runner.pause(file) } else { runner.add(file) }
 }
 
 fn name_of(path: &Path) -> String {
