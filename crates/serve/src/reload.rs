@@ -14,6 +14,7 @@ use weir_chain::OptionError;
 use weir_sql::EnrichmentFiles;
 
 use crate::users::User;
+use crate::version_keeper::VersionKeeper;
 
 /// What a configuration says now.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +61,8 @@ pub(crate) struct Reloads {
     pub(crate) turn: Mutex<()>,
     pub(crate) done: watch::Sender<u64>,
     pub(crate) failed: AtomicU64,
+    /// What keeps versions of the files that were read.
+    pub(crate) versions: VersionKeeper,
 }
 
 impl Reloads {

@@ -15,7 +15,7 @@ use crate::tls;
 use crate::users::User;
 
 impl Service {
-    /// Reads the configuration again, or leaves all as it was and says why.
+    /// Reads the configuration again, or leaves all as it was and says why. New versions of files may not be kept yet.
     pub(crate) fn reload(&self, user: &str) -> Answered<ReloadAnswer> {
         // one after the other: the later one has the last word
         let _turn = self.reloads.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,8 +64,8 @@ impl Service {
         self.archive.set_enrichment(Arc::clone(&enrichment));
         self.archive.set_corrections(Arc::new(corrections));
         (reloader.tell)();
-        // the last of all: it waits for a disk, and for whoever else keeps versions, without a limit
-        enrichment.keep_versions();
+        // this waits for a disk, and for whoever else keeps versions, without a limit: a thread does
+        self.reloads.versions.begin(enrichment);
         Ok(answer)
     }
 }

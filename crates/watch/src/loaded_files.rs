@@ -116,17 +116,19 @@ impl LoadedFiles {
         ListedWatch { error: Some(error), ..before }
     }
 
-    /// Pauses or resumes a watch whose file is wrong by now, as it was begun.
+    /// Pauses or resumes a watch whose file is wrong by now, as it was begun. Where that fails it stays as it is.
     fn pause_begun(&self, runner: &mut Runner, path: &Path, is_paused: bool) {
         let Some(file) = self.begun.get(path) else { return };
-        let is_paused = file.options.paused || is_paused;
+        let (was_paused, is_paused) = (file.options.paused || !is_paused, file.options.paused || is_paused);
         runner.remove(&file.name);
-        match put(runner, file.clone(), is_paused) {
-            Ok(()) => {
-                let what = if is_paused { "is paused" } else { "goes on" };
-                (self.say)(&format!("watch '{}' {what}, as it was", file.name));
-            }
-            Err(error) => (self.say)(&format!("error: {}", error.of_file(path))),
+        let Err(error) = put(runner, file.clone(), is_paused) else {
+            let what = if is_paused { "is paused" } else { "goes on" };
+            (self.say)(&format!("watch '{}' {what}, as it was", file.name));
+            return;
+        };
+        (self.say)(&format!("error: {}", error.of_file(path)));
+        if let Err(error) = put(runner, file.clone(), was_paused) {
+            (self.say)(&format!("error: {}", error.of_file(path)));
         }
     }
 

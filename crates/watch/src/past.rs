@@ -93,8 +93,10 @@ impl NeededPast {
     pub(crate) fn notice(&self, watch: &str, past_ms: i64) -> String {
         let span = |ms: i64| TimeSpan::from_millis(ms.unsigned_abs() / 1_000 * 1_000);
         format!(
-            "watch '{watch}' compares with the past and reports nothing yet: the archive has {} before the window, and history_min is {}",
+            "watch '{watch}' compares with the past and reports nothing yet: the archive has {} within the last {} before \
+             the window, and history_min is {}",
             span(past_ms),
+            span(self.needed_ms.saturating_mul(2)),
             span(self.needed_ms)
         )
     }

@@ -337,6 +337,15 @@ fn watches_are_listed_paused_and_resumed() {
     printed(&archive, &["resume", "count"]);
     service.wait_for("/watches/count", |watch| watch["counts"]["windows_answered"].as_u64() > Some(0));
     assert_eq!(state(), "error");
+    // a pause that the journal does not take leaves it running: begun again, with counts of its own
+    let answered = |watch: &Value| watch["counts"]["windows_answered"].as_u64().unwrap_or(0);
+    service.wait_for("/watches/count", |watch| answered(watch) >= 10);
+    let blocked = folder.path().join("archive/watch/count.paused.new");
+    std::fs::create_dir(&blocked).expect("a folder in place of a file");
+    printed(&archive, &["pause", "count"]);
+    service.wait_for("/watches/count", |watch| (1..10).contains(&answered(watch)));
+    std::fs::remove_dir(&blocked).expect("an empty folder");
+    printed(&archive, &["resume", "count"]);
     std::fs::write(&file, WATCH).expect("a file");
     printed(&archive, &["pause", "count"]);
     assert_eq!(service.get("/watches/count")["paused"], true);
