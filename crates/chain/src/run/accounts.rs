@@ -48,7 +48,7 @@ impl Accounts {
         if !self.has_books {
             return;
         }
-        let Some(lines) = self.changed.lines() else { return };
+        let Some(lines) = self.changed.take_lines() else { return };
         side_tables.books = Some(match side_tables.books.take() {
             Some(books) => books.followed_by(&lines),
             None => lines,

@@ -8,7 +8,7 @@ use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt32Type};
 
 use super::{BooksBatch, BooksRow, Counter};
-use crate::schema::arrow_type;
+use crate::field::arrow_type;
 use crate::{Column, FlowBatch};
 
 const MINUTE_MS: i64 = 60_000;
@@ -77,7 +77,7 @@ impl ChangedRows {
     }
 
     /// Takes out the lines for what was counted; `None` when as many were made as taken.
-    pub fn lines(&mut self) -> Option<BooksBatch> {
+    pub fn take_lines(&mut self) -> Option<BooksBatch> {
         let changed = std::mem::take(&mut self.grown).into_iter().filter(|(_, grown)| *grown != 0);
         let rows: Vec<BooksRow> = changed
             .map(|((minute_ms, exporter, observation_domain, export_version), grown)| {
@@ -168,7 +168,7 @@ mod tests {
         };
         let counted = |changed: &mut ChangedRows| {
             let mut sums = BooksSums::default();
-            changed.lines().iter().for_each(|lines| sums.add(lines, i64::MIN, i64::MAX));
+            changed.take_lines().iter().for_each(|lines| sums.add(lines, i64::MIN, i64::MAX));
             let totals = sums.totals();
             [Counter::RecordsStored, Counter::RecordsFiltered].map(|counter| totals[counter as usize])
         };
@@ -180,7 +180,7 @@ mod tests {
         // groups: other rows, of no exporter
         changed.take(&batch(&[60_000, 60_001, 120_000], Some([1; 4])));
         changed.make(&batch(&[61_000], None));
-        let lines = changed.lines().expect("lines");
+        let lines = changed.take_lines().expect("lines");
         let mut sums = BooksSums::default();
         sums.add(&lines, i64::MIN, i64::MAX);
         assert_eq!(sums.extent_ms().map(|(from_ms, _)| from_ms), Some(60_000));
@@ -189,7 +189,7 @@ mod tests {
         // the same again
         changed.take(&batch(&[60_000], Some([1; 4])));
         changed.make(&batch(&[60_000], Some([1; 4])));
-        assert!(changed.lines().is_none());
+        assert!(changed.take_lines().is_none());
     }
 
     #[test]

@@ -258,7 +258,7 @@ fn a_sink_that_is_to_give_up_ends_on_a_disk_that_stays_full() {
     };
     let refused = context.counters.counter("rows_refused").get();
     drop(sink);
-    assert!(error.contains("cannot write to the archive") && error.contains("which took nothing for 0 s"), "{error}");
+    assert!(error.contains("cannot write to the archive") && error.contains("which took nothing for "), "{error}");
     assert!(taken > 0 && refused == 1000, "{taken} taken, {refused} refused");
 }
 
