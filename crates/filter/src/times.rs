@@ -50,7 +50,7 @@ pub fn moment(text: &str, now: &Zoned) -> Result<i64, TimeError> {
 /// time.
 pub fn open_end(from: &str, now: &Zoned) -> Option<i64> {
     let trimmed = from.trim();
-    if absolute(trimmed, now.time_zone()).is_some() {
+    if trimmed.is_empty() || absolute(trimmed, now.time_zone()).is_some() {
         return None;
     }
     let begin = relative(trimmed, now).or_else(|| named(trimmed, now))?;
