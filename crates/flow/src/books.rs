@@ -23,7 +23,7 @@ mod sums;
 
 pub use balance::{Counts, Imbalance, balance, balance_rows, sets_waiting};
 pub use completeness::Completeness;
-pub use lines::{filtered_rows, not_stored_rows, stored_rows};
+pub use lines::{ChangedRows, filtered_rows, not_stored_rows, stored_rows};
 pub use sums::{BooksSums, ExporterSums};
 
 use std::sync::Arc;
@@ -116,7 +116,7 @@ counters! {
     DatagramsDuplicate "datagrams_duplicate" "Datagrams that came again with the same octets, dropped.";
     DatagramsReordered "datagrams_reordered" "Datagrams that came after later ones.";
     DatagramsUnsequenced "datagrams_unsequenced" "Datagrams of exporters whose sequence numbers mean nothing, so that loss before them is not known.";
-    RecordsFiltered "records_filtered" "Flow records among `records_stored` that a filter after the collector dropped.";
+    RecordsFiltered "records_filtered" "Flow records among `records_stored` that a filter after the collector dropped, or that another transform of a chain took; what it made of them counts as stored again.";
     ErrorsHeader "errors_header" "Undecodable because of the message header: too short, or of no known version.";
     ErrorsLength "errors_length" "Undecodable because a length or count does not agree with the octets at hand.";
     ErrorsTemplate "errors_template" "Undecodable because a Template Record makes no sense.";

@@ -28,6 +28,11 @@ impl Service {
         match &reloaded {
             Ok(reloaded) => {
                 tracing::info!("the configuration was read again: {} users", reloaded.users);
+                if !reloaded.restart_needed.is_empty() {
+                    // of a signal the log is the only answer
+                    let sections = reloaded.restart_needed.join("], [");
+                    tracing::warn!("what has changed in [{sections}] takes a restart");
+                }
                 self.reloads.done.send_modify(|times| *times += 1);
             }
             Err(problem) => {

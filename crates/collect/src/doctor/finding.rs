@@ -82,6 +82,7 @@ ailments! {
     SamplingChanged "sampling_changed" Hint "the sampling interval changed; each flow keeps the interval in force when it was received";
     SamplingUnknown "sampling_unknown" Warning "flows name a sampler whose interval is not known: configure the exporter to send its sampler options, every 60 s";
     Undecodable "undecodable" Warning "datagrams contradict themselves: look for datagrams cut on the way, or a fault of the exporter";
+    Longer "longer" Hint "octets follow the end of messages: some exporters append octets of their own, and nothing is missing when no other finding says so";
     Foreign "foreign" Warning "datagrams of no known export protocol, or cut within the header: send them elsewhere, or configure NetFlow, IPFIX or sFlow";
     StartAfterEnd "start_after_end" Warning "flows start after they end: a fault of the exporter, whose durations must not be trusted";
     FutureFlows "future_flows" Warning "flows end after they were received: the exporter's clock or uptime is wrong";

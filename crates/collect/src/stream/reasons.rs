@@ -73,6 +73,9 @@ reasons! {
     DatagramsOverRate {
         OverRate "datagrams_over_rate",
     }
+    DatagramsNotAllowed {
+        SenderNotAllowed "senders_not_allowed",
+    }
     DatagramsRefused {
         BeyondShare "domains_beyond_share",
     }
@@ -185,6 +188,16 @@ impl Tally {
         });
     }
 
+    /// Counts datagrams of sources that are not allowed, which a decoder has entered in the books, and says so.
+    pub(crate) fn count_not_allowed(&self, not_allowed: &RefusedDatagrams) {
+        let (datagrams, Some(source)) = (not_allowed.datagrams, not_allowed.last) else { return };
+        self.reasons[Reason::SenderNotAllowed as usize].fetch_add(datagrams, Ordering::Relaxed);
+        let source = source.to_canonical();
+        self.say(Reason::SenderNotAllowed, datagrams, || {
+            format!("datagrams of {source} not looked at: it is not among the senders that are allowed")
+        });
+    }
+
     /// Counts datagrams of new Observation Domains of sources that have their share of all, which a decoder has refused or for which
     /// it has forgotten others of the same source and has entered that in the books, and says so.
     pub(crate) fn count_beyond_share(&self, beyond: BeyondShare) {
@@ -263,6 +276,19 @@ mod tests {
         assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
         let notice = tally.take_notice().expect("a notice");
         assert!(notice.contains("192.0.2.7:4740") && notice.contains("handshake_no_certificate"), "{notice}");
+    }
+
+    #[test]
+    fn a_sender_that_is_not_allowed_is_named_once_a_minute_and_is_in_the_books_already() {
+        let tally = Tally::default();
+        let refused = RefusedDatagrams { datagrams: 27, last: Some(std::net::IpAddr::from([198, 51, 100, 7])) };
+        (0..2).for_each(|_| tally.count_not_allowed(&refused));
+        tally.count_not_allowed(&RefusedDatagrams::default());
+        let notice = tally.take_notice().expect("a notice");
+        assert!(notice.contains("198.51.100.7") && notice.contains("allowed"), "{notice}");
+        assert_eq!(tally.take_notice(), None);
+        assert_eq!(tally.problems(), [("senders_not_allowed", 54)]);
+        assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
     }
 
     #[test]

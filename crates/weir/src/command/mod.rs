@@ -330,7 +330,9 @@ pub(crate) fn print_books(progress: &Progress, block: &str) {
     for label in WireError::LABELS {
         let count = block.counter(label);
         if count > 0 {
-            eprintln!("  {label:<22} {count:>14}  decoding error");
+            let is_longer = *label == (WireError::TrailingOctets { octets: 0 }).label();
+            let meaning = if is_longer { "octets behind the end of a message" } else { "decoding error" };
+            eprintln!("  {label:<22} {count:>14}  {meaning}");
         }
     }
 }
