@@ -4,7 +4,7 @@ hollow diamonds, with a bar where the paper gives a range. What a paper says wit
 import math
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860, 470, 84, 290, 48, 52
-COLOURS = ["#1b7837", "#2b5c8a", "#d95f02", "#7b3294", "#0b2239", "#a6761d", "#e7298a", "#66a61e"]
+COLOURS = ["#1b7837", "#2b5c8a", "#d95f02", "#7b3294", "#0b2239", "#a6761d", "#e7298a", "#66a61e", "#8c8c8c", "#1f9e9e"]
 PAPER = "#b2182b"
 
 
