@@ -4,6 +4,10 @@
 //! What a command does is done by the crates; here are only arguments, wiring, signals and what is said to people.
 //! Data goes to standard output, everything else to standard error.
 
+// first: its macros hold for the modules after it
+#[macro_use]
+mod stderr;
+
 mod command;
 mod flags;
 mod foreground_query;
@@ -126,6 +130,8 @@ fn log_to_standard_error() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // it would report with a macro that panics
+        .log_internal_errors(false)
         .with_target(false)
         .with_ansi(colours)
         .without_time()
