@@ -54,11 +54,13 @@ pub struct Machine {
     pub datagrams_truncated: u64,
     /// Datagrams of the capture to be examined.
     pub datagrams: u64,
+    /// Packets of the capture, where one is examined.
+    pub packets: Option<u64>,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { totals: [0; Counter::COUNT], datagrams_truncated: 0, datagrams: 0 }
+        Self { totals: [0; Counter::COUNT], datagrams_truncated: 0, datagrams: 0, packets: None }
     }
 }
 
@@ -109,8 +111,9 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
     });
     decoder.expire(now_ms);
     look_at_all(&mut doctor, &mut decoder);
-    let CaptureReport { datagrams_truncated, .. } = seen;
-    let machine = Machine { totals: decoder.statistics().totals, datagrams_truncated, datagrams: examined };
+    let CaptureReport { datagrams_truncated, frames, .. } = seen;
+    let totals = decoder.statistics().totals;
+    let machine = Machine { totals, datagrams_truncated, datagrams: examined, packets: Some(frames) };
     (doctor.report(&decoder.diagnoses(), &machine), outcome)
 }
 
