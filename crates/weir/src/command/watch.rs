@@ -207,10 +207,21 @@ fn paths(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTi
     Ok(found)
 }
 
+/// Names of folders in examples are of those that come with weir, which are not where somebody has installed it.
+fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
+    let hint = if error.kind() == io::ErrorKind::NotFound {
+        "\nhint: the watches that come with weir are in /usr/share/weir/watches of its package, and in the folder \
+         watches of its sources"
+    } else {
+        ""
+    };
+    anyhow::anyhow!("cannot read {}: {error}{hint}", path.display())
+}
+
 fn looked_up(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTime>, u64)>> {
     let mut found = BTreeMap::new();
     for path in given {
-        let about = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let about = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
         if !about.is_dir() {
             found.insert(path.clone(), (about.modified().ok(), about.len()));
             continue;
