@@ -64,6 +64,8 @@ export interface TableAnswer {
   is_cached?: boolean;
   is_truncated?: boolean;
   why_empty?: WhyEmpty | null;
+  /** What of the rows is lost; absent when nothing is. */
+  warnings?: string[];
 }
 
 export type Role = "ingest" | "viewer" | "analyst" | "admin";

@@ -39,6 +39,15 @@ describe("filters made by a click", () => {
   it("know an address", () => {
     for (const text of ["192.0.2.1", "192.0.2.0/24", "2001:db8::1", "::", "::ffff:192.0.2.1"]) expect(isAddress(text), text).toBe(true);
     for (const text of ["", "192.0.2", "proto tcp", "host", "12:x"]) expect(isAddress(text), text).toBe(false);
+    // RFC 4291, sections 2.2 and 2.3.
+    for (const text of ["ABCD:EF01:2345:6789:abcd:ef01:2345:6789", "FF01::101", "::1", "0:0:0:0:0:0:13.1.68.3", "2001:DB8:0:0:8:800:200C:417A/128", "::/0", "1:2:3:4:5:6:7::"]) {
+      expect(isAddress(text), text).toBe(true);
+    }
+    for (const text of ["2001:0DB8::CD30::", "2001:db8:::1", "1:2:3:4:5:6:7:8::", "1:2:3:4:5:6:7", "12345::", "::/129", "1::2:3.4.5", ":", ":::", "/24"]) {
+      expect(isAddress(text), text).toBe(false);
+    }
+    // What looks like one: MAC addresses, times, numbers that are too large.
+    for (const text of ["00:1b:21:3c:9d:f8", "12:30:45", "ab:cd:ef", "999.1.1.1", "192.0.2.1/33", "192.0.02.1", ":53"]) expect(isAddress(text), text).toBe(false);
   });
 });
 

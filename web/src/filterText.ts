@@ -119,9 +119,23 @@ export function addressTerm(address: string, direction: "" | "src" | "dst" = "")
   return `${direction === "" ? "" : `${direction} `}${address.includes("/") ? "net" : "ip"} ${address}`;
 }
 
-/** An IPv6 address has two colons at least: `:53` is a port. */
-const ADDRESS = /^(\d{1,3}(\.\d{1,3}){3}|(?=[^:]*:[^:]*:)[0-9a-f:]+[0-9a-f:.]*)(\/\d{1,3})?$/i;
-
+/** Whether it is an address or a network, as the server reads them: `00:1b:21:01:02:ff`, `12:30:45` and `999.1.1.1` are none. */
 export function isAddress(text: string): boolean {
-  return ADDRESS.test(text.trim());
+  const [, address = "", bits = "0"] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(text.trim()) ?? [];
+  return isIpv4(address) ? Number(bits) <= 32 : isIpv6(address) && Number(bits) <= 128;
+}
+
+/** Four numbers without zeros before them, which some read as octal. */
+function isIpv4(text: string): boolean {
+  const numbers = text.split(".");
+  return numbers.length === 4 && numbers.every((number) => /^(0|[1-9]\d{0,2})$/.test(number) && Number(number) <= 255);
+}
+
+/** RFC 4291, section 2.2: eight groups, or fewer and one `::`; the last two may be written as an IPv4 address. */
+function isIpv6(text: string): boolean {
+  const end = text.slice(text.lastIndexOf(":") + 1);
+  if (end.includes(".") && !isIpv4(end)) return false;
+  const halves = (end.includes(".") ? `${text.slice(0, -end.length)}0:0` : text).split("::");
+  const groups = halves.flatMap((half) => (half === "" ? [] : half.split(":")));
+  return groups.every((group) => /^[0-9a-f]{1,4}$/i.test(group)) && (halves.length === 2 ? groups.length < 8 : halves.length === 1 && groups.length === 8);
 }

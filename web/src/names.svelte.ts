@@ -1,7 +1,7 @@
 // What values are called: labels and countries that the server knows of addresses, asked in one request for all that are shown;
 // names of interfaces, by the options of their exporters; and the usual names of ports and countries, which need no server.
 import { SvelteMap } from "svelte/reactivity";
-import type { Cell, Interface, KnownNames } from "./api.ts";
+import type { AnswerColumn, Cell, Interface, KnownNames } from "./api.ts";
 import { Problem, request } from "./client.ts";
 import { countryName } from "./countries.ts";
 import { isAddress } from "./filterText.ts";
@@ -13,6 +13,8 @@ import { toParameter } from "./times.ts";
 const GATHER_MS = 40;
 /** Addresses of a request; the server takes 500. */
 const ADDRESSES_MAX = 200;
+/** How often a request that the server refuses is asked in halves: enough to find two of its addresses. */
+const HALVINGS_MAX = 16;
 /** The column of addresses in requests: what is known of one is the same in all columns. */
 const COLUMN = "src_addr";
 /** Statuses of servers without names, or without names for who asks. */
@@ -49,13 +51,14 @@ class Names {
    * In one line: `backup server DE`, `xe-0/0/3`, `https`. What is not known yet is asked for. Addresses are called what they were
    * at the end of the question's time, `until`; interfaces what they are now.
    */
-  text(column: string, value: Cell | undefined, row: Surroundings = {}, until = "now"): string {
+  text(column: Pick<AnswerColumn, "name" | "type">, value: Cell | undefined, row: Surroundings = {}, until = "now"): string {
     if (value === null || value === undefined || value === "") return "";
     const text = String(value);
-    if (/_port$/.test(column)) return PORTS[text] ?? "";
-    if (/(^|_)country$/.test(column)) return countryName(text);
-    if (/^(in|out)_if$/.test(column)) return typeof row.exporter === "string" ? interfaceText(this.interface(row.exporter, text)) : "";
-    return this.#address(text, until);
+    if (/_port$/.test(column.name)) return PORTS[text] ?? "";
+    if (/(^|_)country$/.test(column.name)) return countryName(text);
+    if (/^(in|out)_if$/.test(column.name)) return typeof row.exporter === "string" ? interfaceText(this.interface(row.exporter, text)) : "";
+    // Addresses that a statement or a watch gives a name of its own are of type text.
+    return column.type === "address" || column.type === "text" ? this.#address(text, until) : "";
   }
 
   ofThing(kind: string, name: string, until: string): string {
@@ -92,8 +95,12 @@ class Names {
     const taken = waiting.splice(0, ADDRESSES_MAX);
     if (waiting.length === 0) this.#waiting.delete(at);
     this.#timer = this.#waiting.size > 0 ? setTimeout(() => void this.#ask(), GATHER_MS) : undefined;
+    await this.#askAbout(at, taken, { halvings: HALVINGS_MAX });
+  }
+
+  async #askAbout(at: string, addresses: string[], left: { halvings: number }): Promise<void> {
     try {
-      const body = { values: { [COLUMN]: taken }, at: at === "" ? undefined : at };
+      const body = { values: { [COLUMN]: addresses }, at: at === "" ? undefined : at };
       const answer = await request<KnownNames>("names", {}, { method: "POST", body });
       for (const [address, known] of Object.entries(answer[COLUMN] ?? {})) {
         const text = [known.label ?? (known.as ? `AS${known.as}` : ""), known.country].filter((part) => part).join(" ");
@@ -103,8 +110,14 @@ class Names {
       // Names are an addition: without them everything else is as it is.
       const status = error instanceof Problem ? error.status : 0;
       if (WITHOUT_NAMES.includes(status)) this.#isOff = true;
-      // What is wrong with a request stays wrong.
-      else if (status !== 400) taken.forEach((address) => this.#asked.delete(keyOf(at, address)));
+      else if (status !== 400) addresses.forEach((address) => this.#asked.delete(keyOf(at, address)));
+      // What is wrong with an address stays wrong, and costs the others nothing.
+      else if (addresses.length > 1 && left.halvings > 0) {
+        left.halvings -= 1;
+        const middle = Math.ceil(addresses.length / 2);
+        await this.#askAbout(at, addresses.slice(0, middle), left);
+        await this.#askAbout(at, addresses.slice(middle), left);
+      }
     }
   }
 }

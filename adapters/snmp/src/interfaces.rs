@@ -1,10 +1,12 @@
 //! Walks of the IF-MIB, column by column, into interfaces.
 //!
-//! An agent is not trusted: an OID that is not larger than the one before it ends its column (the client sees to that), an instance that is
-//! no index of an interface is passed over, a value of another type is none, and there are never more interfaces than the limit.
+//! An agent is not trusted: an OID that is not larger than the one before it ends its column and makes it a wrong one (the client sees to
+//! that), of which no row is kept; an instance that is no index of an interface is passed over, a value of another type is none, and there
+//! are never more interfaces than the limit.
 //!
-//! Columns that belong together are kept together or not at all: a name without its `ifName` is that of `ifDescr`, which would be another
-//! name, and a 10 Gbit/s interface without its `ifHighSpeed` has 4.3 Gbit/s.
+//! Columns that belong together are kept together or not at all: a 10 Gbit/s interface without its `ifHighSpeed` has 4.3 Gbit/s. Columns of
+//! texts are kept each by itself, and what depends on one that was not read is not known: a name without its `ifName` would be that of
+//! `ifDescr`, which is another name.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +14,8 @@ use async_snmp::{Client, Oid, UdpHandle, Value, WalkMethod, WalkOptions};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::PollError;
+use crate::poll_order::PollOrder;
+use crate::texts::{ByText, ColumnEnd, Text, UnreadTexts};
 
 /// `sysUpTime.0` (RFC 3418).
 const UPTIME: [u32; 9] = [1, 3, 6, 1, 2, 1, 1, 3, 0];
@@ -57,16 +61,30 @@ pub(crate) struct Interface {
     pub(crate) out_octets: Option<u64>,
 }
 
+/// That a text depends on a column that was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unread;
+
 impl Interface {
     /// The name: `ifName`, else `ifDescr`.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref().or(self.descr.as_deref())
+    pub(crate) fn name(&self, unread: UnreadTexts) -> Result<Option<&str>, Unread> {
+        match self.name.as_deref() {
+            Some(name) => Ok(Some(name)),
+            None if unread.has(Text::Name) || unread.has(Text::Descr) => Err(Unread),
+            None => Ok(self.descr.as_deref()),
+        }
     }
 
     /// The description: `ifAlias`, else an `ifDescr` that is not the name.
-    pub(crate) fn description(&self) -> Option<&str> {
-        let descr = self.descr.as_deref().filter(|descr| Some(*descr) != self.name());
-        self.alias.as_deref().or(descr)
+    pub(crate) fn description(&self, unread: UnreadTexts) -> Result<Option<&str>, Unread> {
+        match self.alias.as_deref() {
+            Some(alias) => Ok(Some(alias)),
+            None if unread.has(Text::Alias) || unread.has(Text::Descr) => Err(Unread),
+            None => {
+                let name = self.name(unread)?;
+                Ok(self.descr.as_deref().filter(|descr| Some(*descr) != name))
+            }
+        }
     }
 
     /// The speed in bits a second; `None` when the agent does not know it.
@@ -84,7 +102,7 @@ impl Interface {
 }
 
 /// What a poll of an agent came to.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Polled {
     /// Interfaces by their index.
     pub(crate) interfaces: BTreeMap<u32, Interface>,
@@ -94,20 +112,26 @@ pub(crate) struct Polled {
     pub(crate) columns_bad: u64,
     /// Whether there were more interfaces than the limit.
     pub(crate) is_cut: bool,
-    /// Whether the names were not read to their end: interfaces have none then, which does not mean that they have none at the agent.
-    pub(crate) are_names_lost: bool,
-    /// Whether the agent fell silent or time was over before all columns were read.
-    pub(crate) is_incomplete: bool,
+    /// How columns of texts were answered: interfaces have no text of one that is not whole, which does not mean that they have none at the
+    /// agent.
+    pub(crate) texts: ByText<ColumnEnd>,
+    /// Why the poll ended before all columns were read.
+    pub(crate) ended: Option<PollError>,
 }
 
 impl Polled {
     /// Forgets what columns have set, and the interfaces of which nothing else is known.
     fn forget(&mut self, group: &ColumnGroup) {
-        self.are_names_lost |= group.are_names;
         self.interfaces.retain(|_, interface| {
             (group.forget)(interface);
             *interface != Interface::default()
         });
+    }
+
+    fn note(&mut self, group: &ColumnGroup, end: ColumnEnd) {
+        if let Some(text) = group.text {
+            self.texts[text as usize] = end;
+        }
     }
 }
 
@@ -127,29 +151,31 @@ struct ColumnGroup {
     columns: &'static [IfColumn],
     /// Takes back what the columns have set.
     forget: fn(&mut Interface),
-    /// Whether they make the name and the description.
-    are_names: bool,
+    /// Which text they are, when they are one.
+    text: Option<Text>,
 }
 
 /// Columns that are always read: names first, as they are of most use when time does not suffice for all.
 const GROUPS: &[ColumnGroup] = &[
     ColumnGroup {
-        columns: &[
-            of(&IF_X_ENTRY, 1, |interface, value| interface.name = text(value)),
-            of(&IF_ENTRY, 2, |interface, value| interface.descr = text(value)),
-            of(&IF_X_ENTRY, 18, |interface, value| interface.alias = text(value)),
-        ],
-        forget: |interface| {
-            interface.name = None;
-            interface.descr = None;
-            interface.alias = None;
-        },
-        are_names: true,
+        columns: &[of(&IF_X_ENTRY, 1, |interface, value| interface.name = text(value))],
+        forget: |interface| interface.name = None,
+        text: Some(Text::Name),
+    },
+    ColumnGroup {
+        columns: &[of(&IF_ENTRY, 2, |interface, value| interface.descr = text(value))],
+        forget: |interface| interface.descr = None,
+        text: Some(Text::Descr),
+    },
+    ColumnGroup {
+        columns: &[of(&IF_X_ENTRY, 18, |interface, value| interface.alias = text(value))],
+        forget: |interface| interface.alias = None,
+        text: Some(Text::Alias),
     },
     ColumnGroup {
         columns: &[of(&IF_ENTRY, 3, |interface, value| interface.kind = integer(value))],
         forget: |interface| interface.kind = None,
-        are_names: false,
+        text: None,
     },
     ColumnGroup {
         columns: &[
@@ -160,7 +186,7 @@ const GROUPS: &[ColumnGroup] = &[
             interface.speed = None;
             interface.high_speed = None;
         },
-        are_names: false,
+        text: None,
     },
     ColumnGroup {
         columns: &[
@@ -171,7 +197,7 @@ const GROUPS: &[ColumnGroup] = &[
             interface.admin = None;
             interface.oper = None;
         },
-        are_names: false,
+        text: None,
     },
 ];
 
@@ -180,12 +206,12 @@ const COUNTERS: &[ColumnGroup] = &[
     ColumnGroup {
         columns: &[of(&IF_X_ENTRY, 6, |interface, value| interface.in_octets = counter(value))],
         forget: |interface| interface.in_octets = None,
-        are_names: false,
+        text: None,
     },
     ColumnGroup {
         columns: &[of(&IF_X_ENTRY, 10, |interface, value| interface.out_octets = counter(value))],
         forget: |interface| interface.out_octets = None,
-        are_names: false,
+        text: None,
     },
 ];
 
@@ -205,30 +231,46 @@ pub(crate) struct Limits {
 /// # Errors
 ///
 /// The agent does not answer, refuses or cannot be reached. A column that it answers wrongly is left out with those that belong to it; so
-/// are those that are not read when it falls silent or time is over. When nothing is left, the last error is this one's.
-pub(crate) async fn read(client: &Client<UdpHandle>, limits: Limits, polled: &mut Polled) -> Result<(), PollError> {
+/// are those that are not read when something ends the poll before, such as silence or that time is over: the next poll begins with them.
+/// When nothing is left, the last error is this one's, unless the poll began in the middle: what was read before is still right then.
+pub(crate) async fn read(
+    client: &Client<UdpHandle>,
+    limits: Limits,
+    order: &mut PollOrder,
+    polled: &mut Polled,
+) -> Result<(), PollError> {
     let asked = async { client.get(&Oid::from_slice(&UPTIME)).await.map_err(PollError::from) };
     let uptime = within(limits.until, asked).await;
     let uptime = ignoring_malformed(uptime, polled)?;
     polled.uptime_ms = uptime.and_then(|answer| uptime_ms(&answer.single()?.value));
-    let mut last = None;
-    for group in GROUPS.iter().chain(if limits.counters { COUNTERS } else { &[] }) {
+    let groups: Vec<&ColumnGroup> = GROUPS.iter().chain(if limits.counters { COUNTERS } else { &[] }).collect();
+    polled.texts = [ColumnEnd::Missing; Text::ALL.len()];
+    let (first, is_resumed) = (order.first(), order.is_resumed());
+    let mut wrong = None;
+    for place in (0..groups.len()).map(|step| (first + step) % groups.len()) {
+        let group = groups[place];
         match read_group(client, group, limits, polled).await {
-            Ok(()) => {}
-            Err(error) if error.is_silence() => {
-                polled.is_incomplete = true;
-                last = Some(error);
+            Ok(()) => polled.note(group, ColumnEnd::Whole),
+            Err(error) if error.ends_poll() => {
+                order.stopped_at(place, groups.len());
+                polled.ended = Some(error);
                 break;
             }
-            Err(error) if error.ends_poll() => return Err(error),
             Err(error) => {
                 polled.columns_bad += 1;
-                last = Some(error);
+                polled.note(group, ColumnEnd::Wrong);
+                wrong = Some(error);
             }
         }
+        order.answered(place);
     }
-    if polled.interfaces.is_empty() {
-        return Err(last.unwrap_or(PollError::Empty));
+    if polled.ended.is_none() {
+        order.begin_anew();
+    }
+    // the agent is there, as it has answered how long it runs
+    let is_waiting = is_resumed && polled.ended.as_ref().is_some_and(PollError::is_silence);
+    if polled.interfaces.is_empty() && !is_waiting {
+        return Err(polled.ended.take().or(wrong).unwrap_or(PollError::Empty));
     }
     Ok(())
 }
@@ -354,6 +396,16 @@ impl Interface {
     pub(crate) fn named(name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..Self::default() }
     }
+
+    /// The same with an `ifAlias`.
+    pub(crate) fn described(self, alias: &str) -> Self {
+        Self { alias: Some(alias.to_owned()), ..self }
+    }
+
+    /// One of which only the type is known.
+    pub(crate) fn of_type(kind: u32) -> Self {
+        Self { kind: Some(kind), ..Self::default() }
+    }
 }
 
 #[cfg(test)]
@@ -378,7 +430,9 @@ mod tests {
             let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
             let interface =
                 Interface { name: text(name), alias: text(alias), descr: text(descr), ..Interface::default() };
-            (interface.name().map(str::to_owned), interface.description().map(str::to_owned))
+            let known = |text: Result<Option<&str>, Unread>| text.expect("all was read").map(str::to_owned);
+            let unread = UnreadTexts::default();
+            (known(interface.name(unread)), known(interface.description(unread)))
         };
         let both = |name: &str, description: &str| (Some(name.to_owned()), Some(description.to_owned()));
         assert_eq!(of("Gi0/1", "to Berlin", "GigabitEthernet0/1"), both("Gi0/1", "to Berlin"));
@@ -386,6 +440,27 @@ mod tests {
         assert_eq!(of("lo", "", "lo"), (Some("lo".to_owned()), None));
         assert_eq!(of("", "", "lo"), (Some("lo".to_owned()), None));
         assert_eq!(of("", "", ""), (None, None));
+    }
+
+    #[test]
+    fn what_depends_on_a_column_that_was_not_read_is_not_known() {
+        let text = |text: &str| Some(text.to_owned());
+        let all = Interface { name: text("lo"), alias: text("ours"), descr: text("Loopback"), ..Interface::default() };
+        let texts = |interface: &Interface, unread: &[Text]| {
+            let unread = UnreadTexts::of(unread);
+            let owned = |text: Result<Option<&str>, Unread>| text.map(|text| text.map(str::to_owned));
+            (owned(interface.name(unread)), owned(interface.description(unread)))
+        };
+        let without_name = Interface { name: None, ..all.clone() };
+        assert_eq!(texts(&without_name, &[Text::Name]), (Err(Unread), Ok(text("ours"))));
+        assert_eq!(texts(&without_name, &[]), (Ok(text("Loopback")), Ok(text("ours"))));
+        let without_descr = Interface { descr: None, ..all.clone() };
+        assert_eq!(texts(&without_descr, &[Text::Descr]), (Ok(text("lo")), Ok(text("ours"))));
+        let without_alias = Interface { alias: None, ..all };
+        assert_eq!(texts(&without_alias, &[Text::Alias]), (Ok(text("lo")), Err(Unread)));
+        let nothing = Interface::default();
+        assert_eq!(texts(&nothing, &[Text::Descr]), (Err(Unread), Err(Unread)));
+        assert_eq!(texts(&nothing, &[]), (Ok(None), Ok(None)));
     }
 
     /// By RFC 2863: `ifSpeed` is in bits a second up to 4,294,967,295, `ifHighSpeed` in millions of them.

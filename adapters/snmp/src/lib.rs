@@ -17,8 +17,10 @@ pub mod source;
 
 mod error;
 mod interfaces;
+mod poll_order;
 mod poller;
 mod tables;
+mod texts;
 
 pub use options::{PolledExporter, SecurityOptions, SnmpOptions};
 

@@ -13,7 +13,9 @@ use weir_flow::SideTables;
 use crate::error::PollError;
 use crate::interfaces::{self, Limits, Polled, within};
 use crate::options::{PolledExporter, SnmpOptions};
+use crate::poll_order::PollOrder;
 use crate::tables::RowMaker;
+use crate::texts::{ByText, Text, WRONG_POLLS_MAX, WrongTexts};
 
 /// Agents begin one after the other, so that they do not all answer at once.
 const BEGIN_APART: Duration = Duration::from_millis(20);
@@ -76,7 +78,7 @@ pub(crate) async fn poll_for_ever(
             Err(TrySendError::Full(_)) => {
                 poller.counters.dropped.add(1);
                 // what was lost is written again
-                poller.rows = RowMaker::new(&poller.polled);
+                poller.rows.forget_written();
             }
             Err(TrySendError::Disconnected(_)) => return,
         }
@@ -89,13 +91,17 @@ struct Poller {
     counters: Arc<PollCounters>,
     /// Kept from poll to poll; a poll that failed begins anew, with the secrets as they are then.
     client: Option<Client<UdpHandle>>,
+    order: PollOrder,
+    texts: WrongTexts,
     rows: RowMaker,
     log: StateLog,
 }
 
 impl Poller {
     fn new(polled: PolledExporter, options: Arc<SnmpOptions>, counters: Arc<PollCounters>) -> Self {
-        Self { rows: RowMaker::new(&polled), polled, options, counters, client: None, log: StateLog::default() }
+        let (order, texts, rows, log) =
+            (PollOrder::default(), WrongTexts::default(), RowMaker::new(&polled), StateLog::default());
+        Self { polled, options, counters, client: None, order, texts, rows, log }
     }
 
     /// The rows of a poll; `None` when it came to nothing, which is counted and logged.
@@ -106,16 +112,24 @@ impl Poller {
         self.counters.columns_bad.add(polled.columns_bad);
         match read {
             Ok(()) => {
-                self.log.answered(&self.polled);
+                let unread = self.texts.note(polled.texts);
                 self.counters.cut.add(u64::from(polled.is_cut));
-                self.counters.incomplete.add(u64::from(polled.is_incomplete));
                 self.counters.interfaces.add(polled.interfaces.len() as u64);
-                let (tables, names) = self.rows.rows(&polled, now_ms());
+                let (tables, names) = self.rows.rows(&polled, unread, now_ms());
                 self.counters.names.add(names);
-                Some(tables)
+                match polled.ended {
+                    Some(error) => {
+                        self.counters.incomplete.add(1);
+                        self.log.incomplete(&self.polled, &error);
+                    }
+                    None => self.log.answered(&self.polled),
+                }
+                self.log.texts(&self.polled, self.texts.given_up());
+                Some(tables).filter(|tables| !tables.is_empty())
             }
             Err(error) => {
                 self.client = None;
+                self.order.begin_anew();
                 let counter = match &error {
                     PollError::Unanswered | PollError::TooSlow => &self.counters.unanswered,
                     PollError::Refused(_) | PollError::NotAuthentic => &self.counters.refused,
@@ -136,8 +150,9 @@ impl Poller {
             None => within(until, self.connect()).await?,
         };
         let SnmpOptions { interfaces_max, counters, .. } = *self.options;
-        interfaces::read(&client, Limits { interfaces_max, counters, until }, polled).await?;
-        self.client = Some(client).filter(|_| !polled.is_incomplete);
+        interfaces::read(&client, Limits { interfaces_max, counters, until }, &mut self.order, polled).await?;
+        // one that was silent for a while is asked by the same client, which knows its engine
+        self.client = Some(client).filter(|_| polled.ended.as_ref().is_none_or(PollError::is_silence));
         Ok(())
     }
 
@@ -165,11 +180,22 @@ fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Logs when an agent fails in another way than before, or answers again, within a rate.
+/// What was logged of an agent.
+#[derive(Debug, Default)]
+enum LoggedState {
+    #[default]
+    Whole,
+    /// It does not send all.
+    Incomplete,
+    Failed(PollError),
+}
+
+/// Logs when an agent fails in another way than before, does not send all, or answers again, within a rate.
 #[derive(Debug, Default)]
 struct StateLog {
-    /// Why the last poll failed, as it was logged.
-    failure: Option<PollError>,
+    state: LoggedState,
+    /// Columns of texts that were logged as always wrong.
+    wrong: ByText<bool>,
     logged: Option<Instant>,
 }
 
@@ -183,17 +209,44 @@ impl StateLog {
     }
 
     fn answered(&mut self, polled: &PolledExporter) {
-        if self.failure.is_some() && self.may_log() {
-            self.failure = None;
+        if !matches!(self.state, LoggedState::Whole) && self.may_log() {
+            self.state = LoggedState::Whole;
             tracing::info!("the SNMP agent of {} at {} answers again", polled.exporter, polled.agent);
         }
     }
 
+    fn incomplete(&mut self, polled: &PolledExporter, error: &PollError) {
+        if !matches!(self.state, LoggedState::Incomplete) && self.may_log() {
+            let PolledExporter { exporter, agent, .. } = polled;
+            tracing::warn!("the SNMP agent of {exporter} at {agent} does not send all that it is asked for: {error}");
+            self.state = LoggedState::Incomplete;
+        }
+    }
+
     fn failed(&mut self, polled: &PolledExporter, error: PollError) {
-        let is_new = self.failure.as_ref().is_none_or(|before| discriminant(before) != discriminant(&error));
+        let is_new = match &self.state {
+            LoggedState::Failed(before) => discriminant(before) != discriminant(&error),
+            _ => true,
+        };
         if is_new && self.may_log() {
             tracing::warn!("no names of {} by SNMP from {}: {error}", polled.exporter, polled.agent);
-            self.failure = Some(error);
+            self.state = LoggedState::Failed(error);
+        }
+    }
+
+    /// Columns of texts that the agent has answered wrongly so often that names and descriptions are made without them.
+    fn texts(&mut self, polled: &PolledExporter, given_up: ByText<bool>) {
+        for text in Text::ALL {
+            let place = text as usize;
+            if !given_up[place] {
+                self.wrong[place] = false;
+            } else if !self.wrong[place] && self.may_log() {
+                self.wrong[place] = true;
+                let (column, PolledExporter { exporter, agent, .. }) = (text.name(), polled);
+                tracing::warn!(
+                    "the SNMP agent of {exporter} at {agent} has answered {column} wrongly {WRONG_POLLS_MAX} times: interfaces are named without it"
+                );
+            }
         }
     }
 }
@@ -213,11 +266,40 @@ mod tests {
         log.failed(&polled, PollError::Unanswered);
         log.failed(&polled, PollError::Empty);
         log.answered(&polled);
-        assert_eq!((log.logged, matches!(log.failure, Some(PollError::Unanswered))), (Some(first), true));
+        assert_eq!((log.logged, matches!(log.state, LoggedState::Failed(PollError::Unanswered))), (Some(first), true));
         log.logged = first.checked_sub(LOG_APART);
         log.failed(&polled, PollError::Unanswered);
         assert_eq!(log.logged, first.checked_sub(LOG_APART), "it is the same as before");
         log.answered(&polled);
-        assert!(log.logged >= Some(first) && log.failure.is_none());
+        assert!(log.logged >= Some(first) && matches!(log.state, LoggedState::Whole));
+    }
+
+    #[test]
+    fn an_agent_that_does_not_send_all_is_logged_once() {
+        let polled = PolledExporter::parse_text("192.0.2.1").expect("an exporter");
+        let mut log = StateLog::default();
+        log.incomplete(&polled, &PollError::TooSlow);
+        let first = log.logged.expect("it was logged");
+        log.logged = first.checked_sub(LOG_APART);
+        log.incomplete(&polled, &PollError::Unanswered);
+        assert_eq!(log.logged, first.checked_sub(LOG_APART), "it is the same as before");
+        log.failed(&polled, PollError::Unanswered);
+        assert!(matches!(log.state, LoggedState::Failed(PollError::Unanswered)));
+    }
+
+    #[test]
+    fn a_column_that_is_given_up_is_logged_once_until_it_is_right_again() {
+        let polled = PolledExporter::parse_text("192.0.2.1").expect("an exporter");
+        let mut log = StateLog::default();
+        log.texts(&polled, [false; 3]);
+        assert_eq!(log.logged, None);
+        log.texts(&polled, [true, false, false]);
+        let first = log.logged.expect("it was logged");
+        log.logged = first.checked_sub(LOG_APART);
+        log.texts(&polled, [true, false, false]);
+        assert_eq!(log.logged, first.checked_sub(LOG_APART), "it is the same as before");
+        log.texts(&polled, [false; 3]);
+        log.texts(&polled, [true, false, false]);
+        assert!(log.logged >= Some(first));
     }
 }

@@ -25,9 +25,10 @@ pub const KIND: ComponentKind<SnmpOptions> = ComponentKind {
           community gets), polls_refused (a wrong user or password), polls_failed (an agent that cannot be reached or \
           understood, or shows no interfaces), polls_cut (there were more interfaces than the limit), polls_incomplete (the \
           agent fell silent or the interval was over before all was read: names, types, speeds, states and counters that were \
-          read to their end by then are kept), polls_dropped (the chain did not take them in time), columns_bad (columns of \
-          tables that were answered wrongly, and left out with those that belong to them: names are written when ifName, \
-          ifDescr and ifAlias are all right), interfaces_read and names_written.",
+          read to their end by then are kept, and the next poll begins with the others), polls_dropped (the chain did not take \
+          them in time), columns_bad (columns of tables that were answered wrongly, and left out with those that belong to \
+          them: texts that depend on them stay as they were written, and from the fourth poll in a row on they are made \
+          without them, which is logged), interfaces_read and names_written.",
     configure,
 };
 

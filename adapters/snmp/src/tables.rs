@@ -10,8 +10,9 @@ use arrow::array::{
 use weir_flow::address::with_octets;
 use weir_flow::{OptionsKind, OptionsRow, OptionsRows, SideTables, Table, TableBatch};
 
-use crate::interfaces::{Interface, Polled};
+use crate::interfaces::{Interface, Polled, Unread};
 use crate::options::PolledExporter;
+use crate::texts::{Text, UnreadTexts};
 
 /// A name that has not changed is written again after this time, as those of options data are.
 const AGAIN_AFTER_MS: i64 = 3_600_000;
@@ -48,23 +49,40 @@ impl RowMaker {
         Self { exporter: octets(polled.exporter), sender, written: HashMap::new() }
     }
 
-    /// The rows of a poll, and how many of them are names. Where names were lost on the way, those that were written stay so.
-    pub(crate) fn rows(&mut self, polled: &Polled, received_ms: i64) -> (SideTables, u64) {
+    /// Writes all names again with the next poll.
+    pub(crate) fn forget_written(&mut self) {
+        self.written.clear();
+    }
+
+    /// The rows of a poll, and how many of them are names. Texts that were not read stay as they were written.
+    pub(crate) fn rows(&mut self, polled: &Polled, unread: UnreadTexts, received_ms: i64) -> (SideTables, u64) {
         let mut names = OptionsRows::default();
-        if !polled.are_names_lost {
+        // names are written in polls that have read `ifName` only, so an agent with ever new interfaces is not remembered without end
+        if !unread.has(Text::Name) {
             self.written.retain(|index, _| polled.interfaces.contains_key(index));
-            for (index, interface) in &polled.interfaces {
-                self.name(&mut names, *index, interface, received_ms);
-            }
+        }
+        for (index, interface) in &polled.interfaces {
+            self.name(&mut names, *index, interface, unread, received_ms);
         }
         let count = names.len() as u64;
         let others = names.take().into_iter().chain(self.counters(polled, received_ms)).collect();
         (SideTables { others, ..SideTables::default() }, count)
     }
 
-    fn name(&mut self, rows: &mut OptionsRows, index: u32, interface: &Interface, received_ms: i64) {
-        let (name, description) = (interface.name(), interface.description());
-        let is_known = self.written.get(&index).is_some_and(|written| {
+    fn name(
+        &mut self,
+        rows: &mut OptionsRows,
+        index: u32,
+        interface: &Interface,
+        unread: UnreadTexts,
+        received_ms: i64,
+    ) {
+        let before = self.written.get(&index);
+        let Ok(name) = interface.name(unread) else { return };
+        let description = interface
+            .description(unread)
+            .unwrap_or_else(|Unread| before.and_then(|written| written.description.as_deref()));
+        let is_known = before.is_some_and(|written| {
             let is_same = written.name.as_deref() == name && written.description.as_deref() == description;
             // a clock that was set back does not silence names
             is_same && (written.at_ms..written.at_ms + AGAIN_AFTER_MS).contains(&received_ms)
@@ -96,6 +114,9 @@ impl RowMaker {
     /// Rows of `interface_counters`; columns that SNMP was not asked for are null.
     fn counters(&self, polled: &Polled, received_ms: i64) -> Option<TableBatch> {
         let rows = polled.interfaces.len();
+        if rows == 0 {
+            return None;
+        }
         let schema = Table::InterfaceCounters.schema();
         let narrow = |value: &dyn Fn(u32, &Interface) -> Option<u32>| -> ArrayRef {
             Arc::new(polled.interfaces.iter().map(|(index, one)| value(*index, one)).collect::<UInt32Array>())

@@ -176,6 +176,14 @@ pub enum ArchiveError {
         /// The limit, `frame_octets_max`.
         octets_max: u64,
     },
+    /// A delivery of more flows than are sealed at once.
+    #[error("delivery of {rows} flows exceeds the limit of {rows_max}")]
+    DeliveryTooLong {
+        /// Its flows.
+        rows: usize,
+        /// The limit, [`ArchiveOptions::frame_rows_max`](crate::ArchiveOptions::frame_rows_max).
+        rows_max: usize,
+    },
     /// Columns that could not be put into a frame.
     #[error("cannot encode a delivery")]
     EncodeFrame(#[source] ArrowError),
@@ -424,6 +432,11 @@ impl ArchiveError {
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::SyncTail { .. })
             || matches!(self.io(), Some((Action::AppendTail | Action::CreateTail | Action::MeasureFreeSpace, _)))
+    }
+
+    /// Whether the delivery is too large for one frame: its halves may be taken.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::FrameTooLarge { .. } | Self::DeliveryTooLong { .. })
     }
 
     /// Whether the disk, or a quota of it, is full.

@@ -12,7 +12,7 @@ pub struct ArchiveOptions {
     pub seal_interval: Duration,
     /// What happens when sealing fails. Default: see there.
     pub seal_retries: SealRetries,
-    /// Flows after which a tail is sealed. Default: 2,000,000.
+    /// Flows after which a tail is sealed; a delivery of more, and of more than 65,536, is refused. Default: 2,000,000.
     pub segment_rows_max: usize,
     /// Rows of a row group within a segment: the unit that threads share out when they read. Default: 524,288.
     pub row_group_rows_max: usize,
@@ -189,7 +189,16 @@ pub enum WhenFull {
 
 const OCTETS_HARD_MAX: u64 = 1 << 30;
 
+/// So many flows a delivery may always have, so that few flows in a segment do not part what comes together.
+const FRAME_ROWS_MIN: usize = 1 << 16;
+
 impl ArchiveOptions {
+    /// Most flows of one delivery: as many as one segment is made of. A delivery is not parted when its tail is sealed,
+    /// so a larger one would be put in order as a whole, by one thread, in memory that grows with it.
+    pub fn frame_rows_max(&self) -> usize {
+        self.segment_rows_max.max(FRAME_ROWS_MIN)
+    }
+
     /// These options within what the format can hold.
     pub(crate) fn within_bounds(self) -> Self {
         Self {

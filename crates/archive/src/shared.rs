@@ -29,7 +29,8 @@ pub(crate) struct Shared {
     pub(crate) manifest: Mutex<Manifest>,
     /// Held while a frame is written.
     tails: Mutex<Tails>,
-    /// Held briefly.
+    /// Held briefly, but where the marker of tails that are not confirmed is created or removed, when syncs fail and once they are made up
+    /// for: a disk that hangs then holds up whoever appends or asks for statistics.
     progress: Mutex<Progress>,
     /// Of positions of this writer.
     pub(crate) epoch: u32,

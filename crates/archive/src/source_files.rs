@@ -1,8 +1,8 @@
 //! Which files the flows of an archive were read from, so that a file that is read a second time is recognized.
 //!
 //! A file is known by its content, its checksum and its length: the same capture under another name counts twice as
-//! well. The list is written when the flows of a file are all in the archive. A file that ends in damage is in the list
-//! too, as damaged: all that can be read of it is in the archive. What speaks against checksums of 32 bits is that
+//! well. The list is written when the flows of a file are all in the archive, while others may still be read. A file that
+//! ends in damage is in the list too, as damaged: all that can be read of it is in the archive. What speaks against checksums of 32 bits is that
 //! one file in four billion of the same length is taken for another: whoever is told so can read it all the same.
 //!
 //! A second list has a line for each file before its first flows come to the archive, and loses it when the file is in the
@@ -88,13 +88,20 @@ pub struct SourceFiles {
     folder: PathBuf,
     known: HashMap<SourceFile, KnownFile>,
     begun: HashMap<SourceFile, KnownFile>,
+    begun_list: Arc<Mutex<BegunList>>,
 }
 
-/// Takes down files whose first flows are about to come to an archive. Clones share when they synced last.
+/// Takes down files whose first flows are about to come to an archive, also while others are [noted](SourceFiles::add).
 #[derive(Debug, Clone)]
 pub struct BegunFiles {
     folder: PathBuf,
-    synced: Arc<Mutex<Option<Instant>>>,
+    list: Arc<Mutex<BegunList>>,
+}
+
+/// Locked by whoever changes the list of begun files: a line that is added while the list is replaced would be lost.
+#[derive(Debug, Default)]
+struct BegunList {
+    synced: Option<Instant>,
 }
 
 impl BegunFiles {
@@ -102,6 +109,7 @@ impl BegunFiles {
     /// a power failure, files that were begun within a second of the one before may not be recognized, though flows of them
     /// are in the archive.
     pub fn add(&self, file: SourceFile, path: &Path) -> Result<(), ArchiveError> {
+        let mut begun = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.folder.is_dir() {
             folder::create(&self.folder)?;
         }
@@ -109,14 +117,13 @@ impl BegunFiles {
         let failed = Action::AccessSourceFiles.failed(&place);
         let line = format!("{:08x} {} {}\n", file.crc, file.octets, name(path));
         let list = append(&place, &line).map_err(failed)?;
-        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        if synced.is_some_and(|synced| synced.elapsed() < SYNC_EVERY) {
+        if begun.synced.is_some_and(|synced| synced.elapsed() < SYNC_EVERY) {
             return Ok(());
         }
         disk::sync_data(&list, &place).map_err(failed)?;
         // the list may have been made just now
         folder::sync(&self.folder)?;
-        *synced = Some(Instant::now());
+        begun.synced = Some(Instant::now());
         Ok(())
     }
 }
@@ -150,12 +157,12 @@ impl SourceFiles {
     pub fn of(archive: &Path) -> Result<Self, ArchiveError> {
         let folder = archive.join(FOLDER);
         let (known, begun) = (read(&folder.join(LIST))?, read(&folder.join(BEGUN))?);
-        Ok(Self { folder, known, begun })
+        Ok(Self { folder, known, begun, begun_list: Arc::default() })
     }
 
-    /// Takes down files before their flows come.
+    /// Takes down files before their flows come, also from another thread.
     pub fn begun_files(&self) -> BegunFiles {
-        BegunFiles { folder: self.folder.clone(), synced: Arc::default() }
+        BegunFiles { folder: self.folder.clone(), list: Arc::clone(&self.begun_list) }
     }
 
     /// The name under which a file of the same content was begun, and not read to its end.
@@ -180,6 +187,8 @@ impl SourceFiles {
         }
         folder::create(&self.folder)?;
         self.write(LIST, NEW, FIRST_LINE, &self.known)?;
+        let list = Arc::clone(&self.begun_list);
+        let _changing = list.lock().unwrap_or_else(PoisonError::into_inner);
         // others were added to it since it was read
         let path = self.folder.join(BEGUN);
         let before = read(&path)?;
@@ -339,6 +348,30 @@ mod tests {
         known.add([ReadFile { file: other, path, is_damaged: true }]).expect("noted");
         assert!(!dir.path().join(FOLDER).join(BEGUN).exists());
         assert_eq!(known.begun_as(&other), None);
+    }
+
+    #[test]
+    fn files_are_begun_while_others_are_noted() {
+        const FILES: u32 = 50;
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut known = SourceFiles::of(dir.path()).expect("nothing yet");
+        let begun = known.begun_files();
+        let file = |crc| SourceFile { crc, octets: 7 };
+        let adding = std::thread::spawn(move || {
+            for crc in 0..FILES {
+                begun.add(SourceFile { crc, octets: 7 }, Path::new("begun.pcap")).expect("written");
+            }
+        });
+        let path = Path::new("read.pcap");
+        for crc in 0..FILES {
+            // every second one of those that are begun
+            let file = file(if crc % 2 == 0 { crc } else { FILES + crc });
+            known.add([ReadFile { file, path, is_damaged: false }]).expect("noted");
+        }
+        adding.join().expect("no panic");
+        let known = SourceFiles::of(dir.path()).expect("readable");
+        let lost = (0..FILES).find(|&crc| known.begun_as(&file(crc)).is_some() != (crc % 2 == 1));
+        assert_eq!(lost, None);
     }
 
     #[test]

@@ -78,6 +78,11 @@ impl Writer {
         if delivery.flows.as_ref().is_some_and(|flows| flows.column(Column::Received).is_none()) {
             return Err(ArchiveError::NoReceived);
         }
+        let (rows, rows_max) =
+            (delivery.flows.as_ref().map_or(0, FlowBatch::rows), self.shared.options.frame_rows_max());
+        if rows > rows_max {
+            return Err(ArchiveError::DeliveryTooLong { rows, rows_max });
+        }
         let frame = EncodedFrame::new(self.position.next(), &delivery).map_err(ArchiveError::EncodeFrame)?;
         let octets_max = self.shared.options.frame_octets_max;
         let octets = frame.header.frame_octets();

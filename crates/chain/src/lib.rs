@@ -18,6 +18,7 @@ pub mod source;
 pub mod transform;
 
 pub mod burst;
+mod file_receipts;
 pub mod notices;
 pub mod outlet;
 
@@ -52,7 +53,8 @@ pub use columns::{ColumnRule, FlowColumnRule};
 pub use config::Setting;
 pub use counters::{Counter, Counters};
 pub use error::{ComponentError, ConfigError};
-pub use notices::{FileEnd, Notices};
+pub use file_receipts::{FileEnd, FileReceipts};
+pub use notices::Notices;
 pub use option_error::{OptionError, closest};
 pub use options::{
     ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, Rate, Secret, TimeSpan, UnitError,

@@ -8,21 +8,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::file_receipts::{FileEnd, FileReceipts, KeptTaker};
+
 /// Takes lines for whoever runs the chain, and the files that sources read. Clones share all of it.
 #[derive(Clone, Default)]
 pub struct Notices {
     taker: Option<Arc<Taker>>,
     begun: Option<Arc<BegunTaker>>,
+    kept: Option<Arc<KeptTaker>>,
     files: Arc<Mutex<Vec<(PathBuf, FileEnd)>>>,
-}
-
-/// How the reading of a file ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileEnd {
-    /// All of it was read.
-    Whole,
-    /// It was read up to damage, and what is before the damage was handed on.
-    Damaged,
 }
 
 /// What takes lines.
@@ -41,6 +35,19 @@ impl Notices {
     #[must_use]
     pub fn with_begun(self, taker: impl Fn(&Path) + Send + Sync + 'static) -> Self {
         Self { begun: Some(Arc::new(taker)), ..self }
+    }
+
+    /// The same, with a function that is called for each file whose flows all survive a crash, while the chain may go
+    /// on with others. It must not wait: the sink that keeps the flows calls it. Files without flows are left out, and
+    /// so are those of sources that ask for no [receipts](Self::file_receipts).
+    #[must_use]
+    pub fn with_kept(self, taker: impl Fn(&Path, FileEnd) + Send + Sync + 'static) -> Self {
+        Self { kept: Some(Arc::new(taker)), ..self }
+    }
+
+    /// The receipts for what a source hands on of a file.
+    pub fn file_receipts(&self, path: &Path) -> FileReceipts {
+        FileReceipts::new(path, self.kept.as_ref())
     }
 
     /// Reports that a source is about to hand on the first flows of a file.

@@ -5,6 +5,7 @@
 //!                                     stop, failure ─▶ sources stop ──────▲
 //! ```
 
+mod accounts;
 mod feed;
 mod holding;
 mod progress;

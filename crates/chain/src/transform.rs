@@ -73,7 +73,8 @@ pub trait Transform: Send {
     }
 
     /// Whether each call of [`take`](Self::take) hands on its rows at once, all of them and in one burst. What accounts for
-    /// them then stays with them, so that a sink keeps both or neither.
+    /// them then stays with them, so that a sink keeps both or neither. Of all others the chain counts in the books what they
+    /// take and what they hand on instead.
     fn keeps_bursts(&self) -> bool {
         false
     }

@@ -95,7 +95,7 @@ impl Outgoing {
             // it is not taken only when the collector was dropped
             let _ = self.deliveries.send(delivery);
         }
-        self.shared.sessions.tally.count_beyond_share(&decoder.take_beyond_share());
+        self.shared.sessions.tally.count_beyond_share(decoder.take_beyond_share());
         if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
             *slot = Some(decoder.statistics());
         }

@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use weir_flow::Counter;
 
 use crate::domain::Domain;
-use crate::ledger::Counts;
 use crate::sequence::{Arrival, SequenceUnit};
 use crate::session::Session;
+use crate::sparse_counts::Counts;
 
 /// First octets of what could not be decoded that are kept.
 pub const FOREIGN_OCTETS: usize = 16;
@@ -159,7 +159,7 @@ impl Diagnosis {
         let since_ms = seen.template_ms.map_or(0, |at| received_ms.max - at);
         Self {
             session: domain.key.session,
-            exporter: domain.exporter.clone(),
+            exporter: domain.exporter.to_vec(),
             version: domain.key.version,
             domain: domain.key.domain,
             totals: *totals,

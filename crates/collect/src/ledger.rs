@@ -1,43 +1,29 @@
 //! The books: what was counted for each Observation Domain, minute by minute, on its way into a delivery.
 
-use weir_flow::{BooksRow, Counter};
+use weir_flow::{BooksBatch, BooksBuilder, BooksKey, Counter};
 
 use crate::domain::DomainKey;
+use crate::sparse_counts::{Counts, SparseCounts};
 
 const MINUTE_MS: i64 = 60_000;
 /// Lines from which on a delivery should be taken, however few flows there are.
 const LINES_MAX: usize = 16_384;
-
-/// Every counter of the books.
-pub(crate) type Counts = [u64; Counter::COUNT];
+/// Octets of an account of a domain, which is in a list that is copied when it grows.
+pub(crate) const ACCOUNT_OCTETS: usize = 3 * size_of::<Account>() / 2 + 2 * SparseCounts::ELSEWHERE_OCTETS;
 
 /// What was counted for one Observation Domain.
 #[derive(Debug)]
-pub(crate) struct Account {
+struct Account {
     key: DomainKey,
     /// Counts not yet written to the books.
-    pending: Counts,
-    has_pending: bool,
+    pending: SparseCounts,
     /// Counts that are in the books.
-    written: Counts,
+    written: SparseCounts,
 }
 
 impl Account {
     fn new(key: DomainKey) -> Self {
-        Self { key, pending: [0; Counter::COUNT], has_pending: false, written: [0; Counter::COUNT] }
-    }
-
-    /// Takes what is not written yet.
-    fn line(&mut self, minute_ms: i64) -> BooksRow {
-        self.has_pending = false;
-        self.written.iter_mut().zip(&self.pending).for_each(|(total, count)| *total += count);
-        BooksRow {
-            minute_ms,
-            exporter: Some(self.key.exporter()),
-            observation_domain: Some(self.key.domain),
-            export_version: Some(self.key.version),
-            counts: std::mem::replace(&mut self.pending, [0; Counter::COUNT]),
-        }
+        Self { key, pending: SparseCounts::default(), written: SparseCounts::default() }
     }
 }
 
@@ -45,7 +31,7 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     minute_ms: i64,
-    lines: Vec<BooksRow>,
+    lines: BooksBuilder,
     accounts: Vec<Account>,
     /// Accounts with counts that are not in `lines` yet.
     changed: Vec<u32>,
@@ -59,7 +45,7 @@ impl Default for Ledger {
     fn default() -> Self {
         Self {
             minute_ms: 0,
-            lines: Vec::new(),
+            lines: BooksBuilder::default(),
             accounts: Vec::new(),
             changed: Vec::new(),
             unassigned: [0; Counter::COUNT],
@@ -91,13 +77,15 @@ impl Ledger {
     /// Counts for a domain.
     #[inline]
     pub(crate) fn count(&mut self, index: u32, counter: Counter, by: u64) {
+        if by == 0 {
+            return;
+        }
         let account = &mut self.accounts[index as usize];
-        account.pending[counter as usize] += by;
-        self.totals[counter as usize] += by;
-        if !account.has_pending {
-            account.has_pending = true;
+        if account.pending.is_empty() {
             self.changed.push(index);
         }
+        account.pending.add(counter, by);
+        self.totals[counter as usize] += by;
     }
 
     /// Counts what belongs to no exporter.
@@ -109,35 +97,34 @@ impl Ledger {
     /// Counts for a domain that is no longer known.
     pub(crate) fn count_forgotten(&mut self, key: DomainKey, counter: Counter, by: u64) {
         self.totals[counter as usize] += by;
-        let mut account = Account::new(key);
-        account.pending[counter as usize] = by;
-        self.lines.push(account.line(self.minute_ms));
+        write_line(&mut self.lines, self.minute_ms, key, [(counter, by)]);
     }
 
     /// Writes the line of a domain that is about to be forgotten.
     pub(crate) fn close(&mut self, index: u32) {
         let account = &mut self.accounts[index as usize];
-        if account.has_pending {
+        if !account.pending.is_empty() {
             // its entry in `changed` stays, and finds the account that has the place by then
-            self.lines.push(account.line(self.minute_ms));
+            let pending = std::mem::take(&mut account.pending);
+            write_line(&mut self.lines, self.minute_ms, account.key, pending.iter());
         }
     }
 
     /// Whether enough lines have gathered that a delivery should be taken.
     pub(crate) fn is_full(&self) -> bool {
-        self.lines.len() >= LINES_MAX
+        self.lines.rows() >= LINES_MAX
     }
 
     /// Most octets of lines: each domain may have one, and those that were forgotten.
     pub(crate) const fn octets_max(domains_max: usize) -> usize {
-        // two sizes because a list doubles when it grows, and the address
-        (domains_max + LINES_MAX) * (2 * size_of::<BooksRow>() + 32)
+        // two sizes because a list doubles when it grows, and the place in `changed`
+        (domains_max + LINES_MAX) * (2 * BooksBuilder::ROW_OCTETS_MAX + 8)
     }
 
-    /// The lines since the last call.
-    pub(crate) fn take_lines(&mut self) -> Vec<BooksRow> {
+    /// The lines since the last call, if there are any.
+    pub(crate) fn take_lines(&mut self) -> Option<BooksBatch> {
         self.write_lines();
-        std::mem::take(&mut self.lines)
+        (self.lines.rows() > 0).then(|| self.lines.finish())
     }
 
     /// All counts of all exporters.
@@ -148,33 +135,56 @@ impl Ledger {
     /// All counts of one domain.
     pub(crate) fn totals_of(&self, index: u32) -> Counts {
         let account = &self.accounts[index as usize];
-        let mut totals = account.written;
-        totals.iter_mut().zip(&account.pending).for_each(|(total, count)| *total += count);
+        let mut totals = [0; Counter::COUNT];
+        account.written.add_to(&mut totals);
+        account.pending.add_to(&mut totals);
         totals
     }
 
     fn write_lines(&mut self) {
         for index in self.changed.drain(..) {
             let account = &mut self.accounts[index as usize];
-            if account.has_pending {
-                self.lines.push(account.line(self.minute_ms));
+            if account.pending.is_empty() {
+                continue;
             }
+            let pending = std::mem::take(&mut account.pending);
+            for (counter, count) in pending.iter() {
+                account.written.add(counter, count);
+            }
+            write_line(&mut self.lines, self.minute_ms, account.key, pending.iter());
         }
         if self.unassigned.iter().any(|count| *count > 0) {
-            self.lines.push(BooksRow {
-                minute_ms: self.minute_ms,
-                exporter: None,
-                observation_domain: None,
-                export_version: None,
-                counts: std::mem::replace(&mut self.unassigned, [0; Counter::COUNT]),
-            });
+            let key =
+                BooksKey { minute_ms: self.minute_ms, exporter: None, observation_domain: None, export_version: None };
+            let unassigned = std::mem::replace(&mut self.unassigned, [0; Counter::COUNT]);
+            self.lines.push(key, Counter::ALL.iter().copied().zip(unassigned));
         }
     }
+}
+
+/// Writes what was counted for a domain in a minute.
+fn write_line(
+    lines: &mut BooksBuilder,
+    minute_ms: i64,
+    key: DomainKey,
+    counts: impl IntoIterator<Item = (Counter, u64)>,
+) {
+    let exporter = key.exporter();
+    let key = BooksKey {
+        minute_ms,
+        exporter: Some(&*exporter),
+        observation_domain: Some(key.domain),
+        export_version: Some(key.version),
+    };
+    lines.push(key, counts);
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+
+    use arrow::array::AsArray;
+    use arrow::datatypes::{TimestampMillisecondType, UInt32Type, UInt64Type};
 
     use super::*;
     use crate::session::Session;
@@ -185,8 +195,13 @@ mod tests {
 
     /// Minute, domain and count of Data Records in each line.
     fn records(ledger: &mut Ledger) -> Vec<(i64, Option<u32>, u64)> {
-        let records = |line: &BooksRow| line.counts[Counter::RecordsStored as usize];
-        ledger.take_lines().iter().map(|line| (line.minute_ms, line.observation_domain, records(line))).collect()
+        let Some(lines) = ledger.take_lines() else { return Vec::new() };
+        let column = |name: &str| lines.record_batch().column_by_name(name).expect(name);
+        let minutes = column("minute").as_primitive::<TimestampMillisecondType>();
+        let domains = column("observation_domain").as_primitive::<UInt32Type>();
+        let stored = column(Counter::RecordsStored.name()).as_primitive::<UInt64Type>();
+        let line = |((minute_ms, domain), stored): ((&i64, Option<u32>), &u64)| (*minute_ms, domain, *stored);
+        minutes.values().iter().zip(domains.iter()).zip(stored.values().iter()).map(line).collect()
     }
 
     #[test]

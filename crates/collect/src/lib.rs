@@ -34,6 +34,7 @@ mod section;
 mod sequence;
 mod session;
 mod shares;
+mod sparse_counts;
 pub mod spool;
 pub(crate) mod state;
 mod texts;

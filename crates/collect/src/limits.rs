@@ -5,7 +5,7 @@
 
 use crate::decoder::sflow::Source;
 use crate::domain::Domain;
-use crate::ledger::{Account, Ledger};
+use crate::ledger::{ACCOUNT_OCTETS, Ledger};
 use weir_flow::SequenceKey;
 
 use crate::sequence::{GAPS_MAX, Gap, Sequence, SequencePosition};
@@ -79,7 +79,7 @@ impl Default for Limits {
 /// as many entries: that of all for 4 times as many as there are domains, and those of at most two sources, each of which had
 /// up to three quarters of all domains, for 3 times.
 pub(crate) const DOMAIN_OCTETS: usize =
-    3 * (size_of::<Domain>() + size_of::<Account>()) / 2 + 10 * CANDIDATE_OCTETS + GAPS_OCTETS + 400;
+    3 * size_of::<Domain>() / 2 + ACCOUNT_OCTETS + 10 * CANDIDATE_OCTETS + GAPS_OCTETS + 400;
 /// Octets of a domain in an order of eviction.
 pub(crate) const CANDIDATE_OCTETS: usize = 24;
 /// Octets of a template in addition to its fields: its place in a map that is at least a quarter full, and what lists

@@ -14,6 +14,17 @@ const PART: usize = 4;
 /// A limit that is no larger is too small to be shared out.
 const SMALL: usize = 64;
 
+/// What came from sources that have their share of all Observation Domains.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BeyondShare {
+    /// Datagrams for whose new domain none of the source had to give way.
+    pub(crate) refused: u64,
+    /// Domains that had to give way to others of the same source.
+    pub(crate) replaced: u64,
+    /// The last of these sources.
+    pub(crate) last: Option<IpAddr>,
+}
+
 /// What each source has taken.
 #[derive(Debug)]
 pub(crate) struct Shares<Source = IpAddr> {

@@ -43,6 +43,20 @@ pub fn moment(text: &str, now: &Zoned) -> Result<i64, TimeError> {
     known.map(Timestamp::as_millisecond).ok_or_else(|| TimeError::new(text))
 }
 
+/// When a window ends that begins at this text and has no end of its own: now, where the begin is relative to now and not after
+/// it (`-1h`, `today`, `08:30`), and else never.
+///
+/// "The last hour" is meant by `-1h`. Without an end, flows of an exporter whose clock is days ahead would stretch it to their
+/// time.
+pub fn open_end(from: &str, now: &Zoned) -> Option<i64> {
+    let trimmed = from.trim();
+    if trimmed.is_empty() || absolute(trimmed, now.time_zone()).is_some() {
+        return None;
+    }
+    let begin = relative(trimmed, now).or_else(|| named(trimmed, now))?;
+    (begin <= now.timestamp()).then(|| now.timestamp().as_millisecond())
+}
+
 /// A length of time that is not negative, such as `15m`, `1h 30m` or `7 days`.
 ///
 /// # Errors
@@ -195,6 +209,18 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(at(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_window_from_a_relative_time_ends_now() {
+        let now = now();
+        let until = Some(now.timestamp().as_millisecond());
+        for text in ["-1h", "now", "now-15m", " 90 minutes ago", "today", "yesterday 14:00", "mon", "08:30"] {
+            assert_eq!(open_end(text, &now), until, "{text}");
+        }
+        for text in ["+1h", "14:05", "2026-03-31", "2026-03-31T08:20:00Z", "2026", "soon", "", "1767225600000"] {
+            assert_eq!(open_end(text, &now), None, "{text}");
         }
     }
 

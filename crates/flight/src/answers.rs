@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tonic::Status;
+use weir_sql::service::check_whole;
 use weir_sql::{
     AnswerSender, Asker, Engine, ParameterValue, Progress, QueryControl, Question, Reason, Refusal, TableDescription,
 };
@@ -128,7 +129,7 @@ impl Answer {
             for batch in engine.sql_with(&text, &values, control)? {
                 sender.send(batch?)?;
             }
-            Ok(())
+            check_whole(control)
         };
         let task = tokio::spawn(asker.ask(asked, Box::new(work)));
         let listed = Listed { running: Arc::clone(running), key };

@@ -23,13 +23,14 @@ mod sums;
 
 pub use balance::{Counts, Imbalance, balance, balance_rows, sets_waiting};
 pub use completeness::Completeness;
-pub use lines::{filtered_rows, not_stored_rows, stored_rows};
+pub use lines::{ChangedRows, filtered_rows, not_stored_rows, stored_rows};
 pub use sums::{BooksSums, ExporterSums};
 
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    ArrayRef, BinaryBuilder, RecordBatch, TimestampMillisecondArray, UInt8Builder, UInt16Array, UInt32Builder,
+    UInt64Array,
 };
 
 use crate::Table;
@@ -91,7 +92,7 @@ counters! {
     WithdrawalsIgnored "withdrawals_ignored" "Template Withdrawals in datagrams, which change nothing (RFC 7011 section 8.4).";
     SetsWaitingIn "sets_waiting_in" "Data Sets put aside because their Template was not known yet.";
     SetsWaitingOut "sets_waiting_out" "Data Sets decoded after their Template had come.";
-    SetsExpired "sets_expired" "Data Sets dropped: their Template did not come in time, or the memory and files for waiting were full.";
+    SetsExpired "sets_expired" "Data Sets dropped: their Template did not come in time, the memory and files for waiting were full, or a message had many sets of a few octets, each of another Template.";
     RecordsLost "records_lost" "Records missing by the sequence numbers of NetFlow v5 and IPFIX.";
     DatagramsLost "datagrams_lost" "Datagrams missing by the sequence numbers of NetFlow v9 and sFlow.";
     RecordsLate "records_late" "Records in datagrams that came after later ones: counted as lost before, and here to be subtracted.";
@@ -107,7 +108,7 @@ counters! {
     OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`: too many different ones came within an hour, or many of fewer than 8 octets.";
     DomainsEvicted "domains_evicted" "Times that the Observation Domain was forgotten because others wanted its place.";
     SpoolDamaged "spool_damaged" "Places in files of waiting Data Sets where something was damaged; not known per exporter.";
-    DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way, or whose address has as many Observation Domains as one may have; not known per exporter.";
+    DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way, or whose address has as many Observation Domains as one may have and sends of more new ones in a second than that; not known per exporter.";
     DatagramsNotAllowed "datagrams_not_allowed" "Datagrams of senders that are not among those allowed; not known per exporter.";
     KernelDrops "kernel_drops" "Datagrams that the kernel dropped because the socket buffer was full; not known per exporter.";
     QueueDrops "queue_drops" "Datagrams of DTLS dropped between socket and decoder because the queue was full; not known per exporter.";
@@ -115,7 +116,7 @@ counters! {
     DatagramsDuplicate "datagrams_duplicate" "Datagrams that came again with the same octets, dropped.";
     DatagramsReordered "datagrams_reordered" "Datagrams that came after later ones.";
     DatagramsUnsequenced "datagrams_unsequenced" "Datagrams of exporters whose sequence numbers mean nothing, so that loss before them is not known.";
-    RecordsFiltered "records_filtered" "Flow records among `records_stored` that a filter after the collector dropped.";
+    RecordsFiltered "records_filtered" "Flow records among `records_stored` that a filter after the collector dropped, or that another transform of a chain took; what it made of them counts as stored again.";
     ErrorsHeader "errors_header" "Undecodable because of the message header: too short, or of no known version.";
     ErrorsLength "errors_length" "Undecodable because a length or count does not agree with the octets at hand.";
     ErrorsTemplate "errors_template" "Undecodable because a Template Record makes no sense.";
@@ -184,6 +185,96 @@ pub struct BooksRow {
     pub counts: [u64; Counter::COUNT],
 }
 
+/// What a row of the books is about; see [`BooksRow`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BooksKey<'a> {
+    /// Start of the minute, milliseconds since the epoch.
+    pub minute_ms: i64,
+    /// Address of the exporter, 4 or 16 octets; `None` for what is not known per exporter.
+    pub exporter: Option<&'a [u8]>,
+    /// Observation Domain, `None` when the datagram did not get that far.
+    pub observation_domain: Option<u32>,
+    /// Version of the export protocol, `None` when the datagram did not get that far.
+    pub export_version: Option<u8>,
+}
+
+/// Gathers rows of the books, column by column.
+///
+/// Most rows have a handful of counters that are not zero, and most counters are zero in all rows. So a column begins with the
+/// first count that is not, and those without any are one array of zeros: a row costs as much as was counted, and not as
+/// much as there are counters.
+#[derive(Debug)]
+pub struct BooksBuilder {
+    minutes: Vec<i64>,
+    exporters: BinaryBuilder,
+    domains: UInt32Builder,
+    versions: UInt8Builder,
+    /// By [`Counter`]; zeros at the end are left out.
+    counts: [Vec<u64>; Counter::COUNT],
+}
+
+impl Default for BooksBuilder {
+    fn default() -> Self {
+        Self {
+            minutes: Vec::new(),
+            exporters: BinaryBuilder::with_capacity(0, 0),
+            domains: UInt32Builder::with_capacity(0),
+            versions: UInt8Builder::with_capacity(0),
+            counts: std::array::from_fn(|_| Vec::new()),
+        }
+    }
+}
+
+impl BooksBuilder {
+    /// Most octets of a row: minute, address and where it ends, Observation Domain, version, which of them are null, and every
+    /// counter. A column may have memory for twice as many.
+    pub const ROW_OCTETS_MAX: usize = 8 + 16 + 4 + 4 + 1 + 1 + 8 * Counter::COUNT;
+
+    /// Appends a row. Counters that `counts` leaves out are zero.
+    pub fn push(&mut self, key: BooksKey<'_>, counts: impl IntoIterator<Item = (Counter, u64)>) {
+        let row = self.minutes.len();
+        self.minutes.push(key.minute_ms);
+        self.exporters.append_option(key.exporter);
+        self.domains.append_option(key.observation_domain);
+        self.versions.append_option(key.export_version);
+        for (counter, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            let column = &mut self.counts[counter as usize];
+            column.resize(row + 1, 0);
+            column[row] += count;
+        }
+    }
+
+    /// Rows appended since the last batch.
+    pub fn rows(&self) -> usize {
+        self.minutes.len()
+    }
+
+    /// Hands the rows out.
+    pub fn finish(&mut self) -> BooksBatch {
+        let Self { minutes, mut exporters, mut domains, mut versions, counts } = std::mem::take(self);
+        let rows = minutes.len();
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(TimestampMillisecondArray::from(minutes).with_timezone("UTC")),
+            Arc::new(exporters.finish()),
+            Arc::new(domains.finish()),
+            Arc::new(versions.finish()),
+            Arc::new(UInt16Array::from(vec![1; rows])),
+        ];
+        let zeros: ArrayRef = Arc::new(UInt64Array::from(vec![0; rows]));
+        columns.extend(counts.into_iter().map(|mut column| -> ArrayRef {
+            if column.is_empty() {
+                return Arc::clone(&zeros);
+            }
+            column.resize(rows, 0);
+            Arc::new(UInt64Array::from(column))
+        }));
+        match RecordBatch::try_new(Table::ExporterBooks.schema(), columns) {
+            Ok(batch) => BooksBatch(batch),
+            Err(error) => unreachable!("columns are built in the order of the schema: {error}"),
+        }
+    }
+}
+
 /// Rows of the books as Arrow columns, with the schema of [`Table::ExporterBooks`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct BooksBatch(RecordBatch);
@@ -201,23 +292,17 @@ impl BooksBatch {
 
     /// Turns rows into columns.
     pub fn from_rows(rows: &[BooksRow]) -> Self {
-        let minutes: TimestampMillisecondArray = rows.iter().map(|row| Some(row.minute_ms)).collect();
-        let exporters: BinaryArray = rows.iter().map(|row| row.exporter.as_deref()).collect();
-        let domains: UInt32Array = rows.iter().map(|row| row.observation_domain).collect();
-        let versions: UInt8Array = rows.iter().map(|row| row.export_version).collect();
-        let mut columns: Vec<ArrayRef> =
-            vec![Arc::new(minutes.with_timezone("UTC")), Arc::new(exporters), Arc::new(domains), Arc::new(versions)];
-        columns.push(Arc::new(UInt16Array::from(vec![1; rows.len()])));
-        // row by row: going through thousands of rows for each counter would fetch all of them as often from memory
-        let mut counts: [Vec<u64>; Counter::COUNT] = std::array::from_fn(|_| Vec::with_capacity(rows.len()));
+        let mut builder = BooksBuilder::default();
         for row in rows {
-            counts.iter_mut().zip(&row.counts).for_each(|(column, count)| column.push(*count));
+            let key = BooksKey {
+                minute_ms: row.minute_ms,
+                exporter: row.exporter.as_deref(),
+                observation_domain: row.observation_domain,
+                export_version: row.export_version,
+            };
+            builder.push(key, Counter::ALL.iter().copied().zip(row.counts));
         }
-        columns.extend(counts.into_iter().map(|column| Arc::new(UInt64Array::from(column)) as ArrayRef));
-        match RecordBatch::try_new(Table::ExporterBooks.schema(), columns) {
-            Ok(batch) => Self(batch),
-            Err(error) => unreachable!("columns are built in the order of the schema: {error}"),
-        }
+        builder.finish()
     }
 
     /// Takes a record batch that has the schema of the books.
@@ -251,5 +336,43 @@ mod tests {
         assert_eq!(batch.record_batch().num_rows(), 2);
         assert_eq!(batch.record_batch().num_columns(), KEY_DOCS.len() + Counter::COUNT);
         assert!(BooksBatch::try_new(batch.record_batch().clone()).is_some());
+    }
+
+    /// Rows, counters and what is counted, as text: `row:counter:count`.
+    fn counted(batch: &BooksBatch) -> Vec<String> {
+        let column = |counter: &Counter| {
+            let column = batch.record_batch().column_by_name(counter.name()).expect("a column");
+            column.as_any().downcast_ref::<UInt64Array>().expect("counts").clone()
+        };
+        let of = |counter: &Counter| {
+            let counts = column(counter);
+            let rows = counts.values().iter().enumerate().filter(|(_, count)| **count > 0);
+            rows.map(|(row, count)| format!("{row}:{}:{count}", counter.name())).collect::<Vec<_>>()
+        };
+        Counter::ALL.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn what_was_not_counted_costs_no_memory_of_its_own() {
+        let key = BooksKey {
+            minute_ms: 0,
+            exporter: Some(&[192, 0, 2, 1]),
+            observation_domain: None,
+            export_version: Some(10),
+        };
+        let mut builder = BooksBuilder::default();
+        builder.push(key, []);
+        builder.push(key, [(Counter::Octets, 16), (Counter::Datagrams, 0), (Counter::Octets, 4)]);
+        builder.push(key, [(Counter::RecordsNotStored, 7)]);
+        builder.push(BooksKey { exporter: None, ..key }, [(Counter::Octets, 1)]);
+        assert_eq!(builder.rows(), 4);
+        let batch = builder.finish();
+        assert_eq!(counted(&batch), ["1:octets:20", "3:octets:1", "2:records_not_stored:7"]);
+        assert_eq!(batch.record_batch().column(1).null_count(), 1);
+        let columns = batch.record_batch().columns();
+        let kept: std::collections::BTreeSet<_> =
+            columns.iter().map(|column| Arc::as_ptr(column).cast::<u8>()).collect();
+        assert_eq!(kept.len(), KEY_DOCS.len() + 3, "two counters, and the zeros of all others");
+        assert_eq!((builder.rows(), builder.finish().record_batch().num_rows()), (0, 0));
     }
 }

@@ -38,7 +38,7 @@ pub mod text;
 
 pub use address::{AddressText, keep_prefix, parse_address};
 pub use batch::{BatchError, FlowBatch};
-pub use books::{BooksBatch, BooksRow, BooksSums, Completeness, Counter};
+pub use books::{BooksBatch, BooksBuilder, BooksKey, BooksRow, BooksSums, Completeness, Counter};
 pub use builder::FlowBatchBuilder;
 pub use column::{Column, ColumnType, EXPORT_VERSION_SFLOW5};
 pub use community_id::CommunityId;

@@ -32,6 +32,9 @@ pub enum StreamError {
     /// It is none, or ends too early.
     #[error("the body is no Arrow IPC stream: {0}")]
     Damaged(String),
+    /// It is no Parquet file whose numbers can be true, or one that is not read.
+    #[error("the body is no Parquet file that can be read: {0}")]
+    Parquet(String),
     /// It has no column.
     #[error("the stream has no columns")]
     NoColumns,
@@ -82,7 +85,10 @@ impl StreamError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Damaged(_) => {
-                "send an uncompressed Arrow IPC stream, as pyarrow.ipc.new_stream writes it; weir import reads Parquet and other files"
+                "send an uncompressed Arrow IPC stream, as pyarrow.ipc.new_stream writes it; Parquet has a Content-Type of its own"
+            }
+            Self::Parquet(_) => {
+                "send flat columns, plain or with dictionaries, compressed with zstd or not at all, as pyarrow.parquet.write_table(…, compression='zstd') writes them; weir import reads other files"
             }
             Self::NoColumns | Self::Unknown(_) | Self::Twice(_) => {
                 "GET /api/v1/columns lists the columns; docs/reference/columns.md has their types"
@@ -148,7 +154,7 @@ fn batches(mut body: Buffer, received_ms: i64) -> Result<Vec<FlowBatch>, StreamE
 }
 
 /// The columns of a stream, in its order.
-fn columns(schema: &Schema) -> Result<Vec<Column>, StreamError> {
+pub(crate) fn columns(schema: &Schema) -> Result<Vec<Column>, StreamError> {
     let mut found: Vec<Column> = Vec::new();
     let mut unknown = Vec::new();
     for field in schema.fields() {

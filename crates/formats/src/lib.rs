@@ -8,6 +8,7 @@ pub mod arrow_stream;
 pub mod columnar;
 pub mod flow_tools;
 pub mod nfcapd;
+pub mod parquet_body;
 pub mod text;
 pub mod text_body;
 

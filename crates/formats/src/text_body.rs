@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayBuilder, ArrayRef, RecordBatch, StringBuilder};
+use csv_core::ReadRecordResult;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use weir_flow::{Column, FlowBatch};
 
@@ -21,6 +22,8 @@ use crate::arrow_stream::{StreamError, batch};
 const BATCH_ROWS: usize = 16_384;
 /// Octets of a header of CSV, many times those of all names of columns.
 const HEADER_OCTETS_MAX: usize = 64 << 10;
+/// Octets of a row of CSV that are expected; a longer one gets more.
+const ROW_OCTETS: usize = 4 << 10;
 
 /// How the text of a body is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,8 @@ pub fn read(body: &[u8], form: TextForm, received_ms: i64, octets_max: usize) ->
 
 fn json_lines(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
     for (line, number) in body.split(|octet| *octet == b'\n').zip(1_u64..) {
-        let line = line.trim_ascii();
+        // not at its begin, where columns are counted from
+        let line = line.trim_ascii_end();
         if !line.is_empty() {
             json_line(line, number, rows)?;
             rows.end_row()?;
@@ -69,8 +73,16 @@ fn json_line(line: &[u8], number: u64, rows: &mut TextRows) -> Result<(), Stream
     let mut reader = serde_json::Deserializer::from_slice(line);
     let read = reader.deserialize_map(Object(&mut members)).and_then(|()| reader.end());
     let Err(error) = read else { return Ok(()) };
-    let broken = || StreamError::Line { number, what: format!("no object of JSON: {error}") };
+    let broken = || StreamError::Line { number, what: format!("no object of JSON: {}", without_line(&error)) };
     Err(members.refused.unwrap_or_else(broken))
+}
+
+/// An error of the reader, which has seen one line and counts it as the first, by its column alone.
+fn without_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let what = text.strip_suffix(place.as_str()).map(|what| format!("{what} at column {}", error.column()));
+    what.unwrap_or(text)
 }
 
 /// Where the members of a line go.
@@ -222,12 +234,13 @@ fn csv_rows(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
     if columns.is_empty() {
         return Err(StreamError::NoColumns);
     }
-    let mut reader = csv_reader(body);
-    // read first, or an error of the first row is said of the line of the header
-    reader.byte_headers().map_err(|error| of_csv(&error))?;
-    let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|error| of_csv(&error))? {
-        for (column, text) in columns.iter().zip(&record) {
+    let mut reader = CsvRows::new(body, columns.len());
+    // the header
+    reader.read_row()?;
+    while reader.read_row()? {
+        for (field, column) in columns.iter().enumerate() {
+            let name = rows.columns[*column].column.name();
+            let text = reader.field(field).ok_or_else(|| reader.wrong(format!("'{name}' is no text in UTF-8")))?;
             if !text.is_empty() {
                 rows.set(*column, text);
             }
@@ -235,6 +248,79 @@ fn csv_rows(body: &[u8], rows: &mut TextRows) -> Result<(), StreamError> {
         rows.end_row()?;
     }
     Ok(())
+}
+
+/// Rows of as many fields as the header has. The reader of `csv` keeps all fields of a row before it counts them, in up to 16
+/// octets for each; this one ends at the first field that is too much.
+struct CsvRows<'a> {
+    parser: csv_core::Reader,
+    /// What is not read yet.
+    body: &'a [u8],
+    /// Fields of the row, one behind the other.
+    fields: Vec<u8>,
+    /// Where each field ends.
+    ends: Vec<usize>,
+    /// The line on which the row begins, from 1.
+    line: u64,
+}
+
+impl<'a> CsvRows<'a> {
+    fn new(body: &'a [u8], fields: usize) -> Self {
+        let (buffer, ends) = (vec![0; ROW_OCTETS], vec![0; fields]);
+        Self { parser: csv_core::Reader::new(), body, fields: buffer, ends, line: 1 }
+    }
+
+    /// Reads a row; `false` behind the last one.
+    fn read_row(&mut self) -> Result<bool, StreamError> {
+        self.pass_empty_lines();
+        self.line = self.parser.line();
+        let (mut octets, mut count) = (0, 0);
+        loop {
+            let (fields, ends) = (&mut self.fields[octets..], &mut self.ends[count..]);
+            let (found, read, written, ended) = self.parser.read_record(self.body, fields, ends);
+            self.body = &self.body[read..];
+            octets += written;
+            count += ended;
+            match found {
+                ReadRecordResult::InputEmpty => {}
+                // no row becomes longer than what is left of the body
+                ReadRecordResult::OutputFull => {
+                    let more = self.fields.len().min(self.body.len());
+                    self.fields.resize(self.fields.len() + more, 0);
+                }
+                ReadRecordResult::OutputEndsFull => {
+                    return Err(self.wrong(format!("the row has more fields than the header, which has {count}")));
+                }
+                ReadRecordResult::Record if count < self.ends.len() => {
+                    let expected = self.ends.len();
+                    return Err(self.wrong(format!("the row has fewer fields than the header: {count} of {expected}")));
+                }
+                ReadRecordResult::Record => return Ok(true),
+                ReadRecordResult::End => return Ok(false),
+            }
+        }
+    }
+
+    /// Passes lines without fields, which are no rows: the next row begins on the line behind them.
+    fn pass_empty_lines(&mut self) {
+        let octets = self.body.iter().take_while(|octet| matches!(octet, b'\r' | b'\n')).count();
+        let (empty, rest) = self.body.split_at(octets);
+        // an empty piece is the end for the parser
+        if !empty.is_empty() {
+            self.parser.read_record(empty, &mut self.fields, &mut self.ends);
+            self.body = rest;
+        }
+    }
+
+    /// A field of the row without white space around it; `None` when it is no text.
+    fn field(&self, number: usize) -> Option<&str> {
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        std::str::from_utf8(&self.fields[start..self.ends[number]]).ok().map(str::trim)
+    }
+
+    fn wrong(&self, what: String) -> StreamError {
+        StreamError::Line { number: self.line, what }
+    }
 }
 
 fn csv_reader(body: &[u8]) -> csv::Reader<&[u8]> {

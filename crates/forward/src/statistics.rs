@@ -257,7 +257,10 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
             progress.counts.steps_lost += lost;
             progress.through_secs = gone;
         }
-        let ahead = found.newest_secs.map_or(0, |newest| newest.saturating_sub(progress.through_secs) / step_secs);
+        // the oldest block begins before the first of its steps
+        let before = found.times.first().map(|first| first - step_secs).max(Some(progress.through_secs));
+        let ahead =
+            found.newest_secs.zip(before).map_or(0, |(newest, before)| newest.saturating_sub(before) / step_secs);
         progress.counts.steps_waiting = ahead.unsigned_abs();
     }
 
@@ -433,8 +436,10 @@ impl StatisticsForwardState {
     pub fn lag(&self, series: &SeriesStore) -> Result<Option<StatisticsLag>, SeriesError> {
         let found = series.resolutions().iter().find(|resolution| resolution.step_secs == self.step_secs);
         let Some((&resolution, through_secs)) = found.zip(self.through_secs) else { return Ok(None) };
-        let Some((_, newest_secs)) = series.extent(resolution)? else { return Ok(None) };
+        let Some((first_secs, newest_secs)) = series.extent(resolution)? else { return Ok(None) };
         let step_secs = i64::from(self.step_secs);
+        // before the first step there is nothing that could wait
+        let through_secs = through_secs.max(first_secs.saturating_sub(step_secs));
         // another part of the newest of the finest steps may come, so it is forwarded with the next one
         let is_finest = resolution == series.resolutions()[0];
         let newest_secs = if is_finest { newest_secs - step_secs } else { newest_secs };

@@ -196,6 +196,24 @@ fn others_read_how_far_statistics_are_forwarded() {
     assert_eq!(lag(), Some((0, 0)));
 }
 
+/// A store that never took anything: what waits begins with the first step, not with the block that has it.
+#[test]
+fn what_waits_begins_with_the_first_step() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path(), 100_000, 0..900);
+    let steps = stored(dir.path(), 60).len() as u64;
+    assert!((14..=15).contains(&steps), "{steps}");
+    let mut away = Recorder { fails: vec![true; 1_000], ..Recorder::default() };
+    let forwarder = StatisticsForwarder::open(dir.path(), options(60), &mut away).expect("a forwarder");
+    let counts = forwarder.run(|counts| counts.failures > 0, true).expect("stopped");
+    assert_eq!((counts.steps_forwarded, counts.steps_waiting), (0, steps));
+    let found = statistics_forwarders(dir.path()).expect("read");
+    let state = found[0].state.as_ref().expect("its state");
+    let series = SeriesStore::open(dir.path()).expect("a store");
+    let lag = state.lag(&series).expect("read").map(|lag| (lag.steps_waiting, lag.secs));
+    assert_eq!(lag, Some((steps, steps * 60)));
+}
+
 /// A block whose end was cut off: its steps are counted as lost, those before it and behind it are not.
 #[test]
 fn a_damaged_block_stops_nothing() {

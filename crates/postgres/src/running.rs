@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use weir_sql::service::check_whole;
 use weir_sql::{AnswerSender, Asker, Engine, ParameterValue, QueryControl, Question, Reason, Refusal};
 
 use crate::catalogue::{self, CatalogueSession};
@@ -136,7 +137,7 @@ impl Running {
                     sender.send(Event::Rows(Piece { octets: octets.into(), ends, taken: 0 }))
                 })?;
             }
-            Ok(())
+            check_whole(control)
         };
         let task = AbortOnDrop(tokio::spawn(asker.ask(text, Box::new(work))));
         Self { events, task, columns: None, piece: Piece::default(), rows_left: rows_max, is_ended: false }

@@ -39,6 +39,7 @@ pub(crate) struct UserPlace {
 }
 
 impl UserPlace {
+    /// `None` when the user has too many connections.
     pub(crate) fn of(name: &str, shared: &Arc<Shared>) -> Option<Self> {
         let mut of_user = shared.of_user.lock().unwrap_or_else(PoisonError::into_inner);
         let count = of_user.entry(name.to_owned()).or_default();

@@ -11,6 +11,7 @@ use weir_filter::Predicate;
 use weir_flow::{Column, Completeness, FlowBatch, Table};
 
 use crate::decode::PageDecoder;
+use crate::estimate::{Estimate, EstimateLimits, FilteredEstimate};
 use crate::flows::FlowSources;
 use crate::group::{Grouping, Part, Sums};
 use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
@@ -27,17 +28,6 @@ use crate::{Admitted, FlowQuery, Progress, QueryError, QueryOptions, Reservation
 pub struct Archive {
     snapshot: Arc<Snapshot>,
     pub(crate) options: QueryOptions,
-}
-
-/// What a question may have to read at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Estimate {
-    /// Segments that may have flows of the window.
-    pub segments: u64,
-    /// Octets of these.
-    pub octets: u64,
-    /// Flows of these, and flows in no segment yet.
-    pub rows_max: u64,
 }
 
 /// The part of the memory of questions that indexes and frames may take, which several passes of one question share.
@@ -128,13 +118,19 @@ impl Archive {
 
     /// What a question about a window may have to read, before anything is read: an upper bound by the times of segments.
     pub fn estimate(&self, window: &TimeWindow) -> Estimate {
-        let flows = self.may_have(window);
-        let tail: u64 = flows.frames.iter().map(|frame| frame.flows() as u64).sum();
-        Estimate {
-            segments: flows.segments.len() as u64,
-            octets: flows.segments.iter().map(|segment| segment.octets).sum(),
-            rows_max: flows.segments.iter().map(|segment| segment.rows).sum::<u64>() + tail,
-        }
+        Estimate::of(&self.may_have(window))
+    }
+
+    /// What a question about flows of a window that pass a filter may have to read, by the indexes of segments: no page is read.
+    /// Like pages that are read, pages that are left out are those of packets and octets as they were received.
+    pub fn estimate_filtered(
+        &self,
+        window: &TimeWindow,
+        filter: &Predicate,
+        limits: EstimateLimits,
+    ) -> Result<FilteredEstimate, QueryError> {
+        let wanted = Wanted::of(filter.clone(), window, []);
+        FilteredEstimate::of(&self.may_have(window), &wanted, limits, &self.options)
     }
 
     /// A number for the segments and deliveries that may have flows of a window: as long as it stays the same, so do the answers

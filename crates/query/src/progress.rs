@@ -4,8 +4,22 @@
 //! above it, adds to it batch by batch; who draws it looks now and then. The numbers are plain atomics without order
 //! among each other, so that a look may be a batch behind; in return counting costs next to nothing.
 //! The way back is one flag: [`Progress::stop`] asks the readers to end, and each looks at it before its next batch.
+//!
+//! Next to the numbers are warnings: why an answer has less than what was asked for, where that is no error.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Most warnings that are kept of a question.
+const WARNINGS_MAX: usize = 20;
+
+/// The warnings of a question, in the order in which they came.
+#[derive(Debug, Default)]
+struct Warnings {
+    texts: Vec<String>,
+    /// Whether there were more than are kept.
+    is_cut: bool,
+}
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident, $add:ident;)*) => {
@@ -14,6 +28,7 @@ macro_rules! counts {
         pub struct Progress {
             $($name: AtomicU64,)*
             is_stopped: AtomicBool,
+            warnings: Mutex<Warnings>,
         }
 
         /// The numbers of a [`Progress`] at one moment.
@@ -85,6 +100,27 @@ impl Progress {
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Acquire)
     }
+
+    /// Notes why the answer has less than what was asked for: one line, lower case, no final period. The same text is noted once, and
+    /// of very many only the first.
+    pub fn warn(&self, text: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if warnings.texts.contains(&text) {
+            return;
+        }
+        if warnings.texts.len() == WARNINGS_MAX {
+            warnings.is_cut = true;
+            return;
+        }
+        warnings.texts.push(text);
+    }
+
+    /// Why the answer has less than what was asked for, as far as it was read. Whoever shows the answer must print them.
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = warnings.is_cut.then(|| "there are more warnings, which are not kept".to_owned());
+        warnings.texts.iter().cloned().chain(more).collect()
+    }
 }
 
 impl ProgressCounts {
@@ -122,6 +158,20 @@ mod tests {
         assert_eq!(ProgressCounts::default().fraction(), None);
         let seen = ProgressCounts { rows_all: 10, rows_done: 20, ..ProgressCounts::default() };
         assert_eq!(seen.fraction(), Some(1.0));
+    }
+
+    #[test]
+    fn warnings_are_kept_once_and_not_without_end() {
+        let progress = Progress::default();
+        assert!(progress.warnings().is_empty());
+        for text in ["one", "two", "one"] {
+            progress.warn(text.to_owned());
+        }
+        assert_eq!(progress.warnings(), ["one", "two"]);
+        (0..1000).for_each(|number| progress.warn(number.to_string()));
+        let kept = progress.warnings();
+        assert_eq!(kept.len(), WARNINGS_MAX + 1);
+        assert_eq!(kept.last().map(String::as_str), Some("there are more warnings, which are not kept"));
     }
 
     #[test]

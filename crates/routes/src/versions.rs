@@ -6,8 +6,11 @@
 //! version is read like any other file, and a damaged one costs itself alone.
 //!
 //! A version is valid from when its file was changed. Where that cannot be right, because it is in the future or not
-//! later than the version before, it is valid from when it was found. A clock that was ahead leaves versions of the
-//! future, which would hide all later ones: they are brought back when the next one comes.
+//! later than the version before, it is valid from when it was found. The index has versions in the order in which they
+//! were found, with these times. A clock that is ahead or behind gives some that cannot be right together, and whoever
+//! keeps a version cannot know which clock was wrong. So times in the index are never changed: it is decided anew by each
+//! reader which of them are believed, and what is wrong today may be right once the clock is. What speaks against it is
+//! that a version may move, for a reader with a wrong clock or when the time comes that a clock was ahead to.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -21,6 +24,10 @@ const INDEX: &str = "index";
 const LOCK: &str = "lock";
 /// The first line of an index.
 const HEADER: &str = "weir versions 1";
+/// The time of a version that was found by a clock which nobody had set.
+const UNKNOWN_MS: i64 = 0;
+/// 2025-01-01T00:00:00Z: weir is younger, so a clock of before is not set.
+const CLOCK_MIN_MS: i64 = 1_735_689_600_000;
 /// Octets that are read at a time.
 const CHUNK_OCTETS: usize = 64 << 10;
 
@@ -143,6 +150,8 @@ pub struct FileVersion {
     pub valid_from_ms: i64,
     /// What it holds.
     pub content: FileContent,
+    /// The same by the clock of when it was found, as the index has it.
+    claimed_ms: i64,
     /// The file that it was, on one line.
     origin: String,
 }
@@ -154,15 +163,15 @@ impl FileVersion {
     }
 
     fn line(&self) -> String {
-        let Self { valid_from_ms, content, origin } = self;
-        format!("{valid_from_ms} {} {} {origin}\n", content.octets, content.name())
+        let Self { claimed_ms, content, origin, .. } = self;
+        format!("{claimed_ms} {} {} {origin}\n", content.octets, content.name())
     }
 
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, ' ');
-        let (valid_from_ms, octets) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let (claimed_ms, octets) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let content = FileContent::parse(fields.next()?, octets)?;
-        Some(Self { valid_from_ms, content, origin: fields.next()?.to_owned() })
+        Some(Self { valid_from_ms: claimed_ms, content, claimed_ms, origin: fields.next()?.to_owned() })
     }
 }
 
@@ -190,12 +199,13 @@ pub struct FileVersions {
 }
 
 impl FileVersions {
-    /// Reads the index in a folder. There are no versions where there is no index.
+    /// Reads the index in a folder. There are no versions where there is no index. Times after now, in milliseconds since
+    /// the epoch, are not believed.
     ///
     /// # Errors
     ///
     /// The index cannot be read, or is none.
-    pub fn read(folder: &Path) -> Result<Self, VersionsError> {
+    pub fn read(folder: &Path, now_ms: i64) -> Result<Self, VersionsError> {
         let path = folder.join(INDEX);
         let none = Self { folder: folder.to_owned(), ..Self::default() };
         let text = match fs::read(&path) {
@@ -209,9 +219,9 @@ impl FileVersions {
         }
         let parsed: Vec<_> = lines.map(FileVersion::parse).collect();
         let lines_damaged = parsed.iter().filter(|version| version.is_none()).count();
-        let mut versions: Vec<_> = parsed.into_iter().flatten().collect();
-        versions.sort_by_key(|version| version.valid_from_ms);
-        Ok(Self { versions, lines_damaged, ..none })
+        let mut found = Self { versions: parsed.into_iter().flatten().collect(), lines_damaged, ..none };
+        found.set_times(now_ms);
+        Ok(found)
     }
 
     /// All of them, the oldest first.
@@ -229,6 +239,11 @@ impl FileVersions {
         self.lines_damaged
     }
 
+    /// Versions whose time in the index is not believed.
+    pub fn times_disbelieved(&self) -> usize {
+        self.versions.iter().filter(|version| version.valid_from_ms != version.claimed_ms).count()
+    }
+
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -236,15 +251,17 @@ impl FileVersions {
 
     /// Adds a newer version; gives those that are dropped for it, the oldest first. Nothing is written.
     pub fn add(&mut self, content: FileContent, file: &Path, limits: VersionLimits, now_ms: i64) -> Vec<FileVersion> {
-        let changed_ms = changed_ms(file);
-        // a file that was changed after now says that the clock is behind, and the versions are right
-        if changed_ms.is_some_and(|changed| changed <= now_ms) {
-            self.bring_back(now_ms);
-        }
         let last_ms = self.newest().map_or(i64::MIN, |newest| newest.valid_from_ms);
-        let changed_ms = changed_ms.filter(|changed| *changed > last_ms && *changed <= now_ms);
-        let valid_from_ms = changed_ms.unwrap_or_else(|| now_ms.max(last_ms.saturating_add(1)));
-        self.versions.push(FileVersion { valid_from_ms, content, origin: origin_of(file) });
+        let changed_ms = changed_ms(file).filter(|changed| *changed > last_ms && *changed <= now_ms);
+        let claimed_ms = match changed_ms {
+            _ if now_ms < CLOCK_MIN_MS => UNKNOWN_MS,
+            Some(changed_ms) => changed_ms,
+            // the clock is behind, or that of the version before was ahead
+            None if last_ms > now_ms => now_ms,
+            None => now_ms.max(last_ms.saturating_add(1)),
+        };
+        self.versions.push(FileVersion { valid_from_ms: claimed_ms, content, claimed_ms, origin: origin_of(file) });
+        self.set_times(now_ms);
         let mut octets: u64 = self.versions.iter().map(|version| version.content.octets).sum();
         let (mut dropped, mut count) = (0, self.versions.len());
         while count > 1 && (count > limits.versions_max || octets > limits.octets_max) {
@@ -255,15 +272,25 @@ impl FileVersions {
         self.versions.drain(..dropped).collect()
     }
 
-    /// Makes versions that are valid from the future on valid from before now, each from later than the one before it.
-    fn bring_back(&mut self, now_ms: i64) {
-        if self.newest().is_none_or(|newest| newest.valid_from_ms <= now_ms) {
-            return;
+    /// Sets from when each version is valid, later than the one before it: from its own time where that is believed, else
+    /// from before the next one whose time is known, or from after the one before.
+    fn set_times(&mut self, now_ms: i64) {
+        let is_possible = |claimed_ms: &i64| *claimed_ms != UNKNOWN_MS && *claimed_ms <= now_ms;
+        let times: Vec<_> = self.versions.iter().map(|version| Some(version.claimed_ms).filter(is_possible)).collect();
+        let mut latest_ms = i64::MAX;
+        for (version, is_believed) in self.versions.iter_mut().zip(believed(&times)).rev() {
+            version.valid_from_ms = version.claimed_ms;
+            if version.claimed_ms != UNKNOWN_MS {
+                if !is_believed {
+                    version.valid_from_ms = version.claimed_ms.min(latest_ms);
+                }
+                latest_ms = version.valid_from_ms.saturating_sub(1);
+            }
         }
-        let mut latest_ms = now_ms.saturating_sub(1);
-        for version in self.versions.iter_mut().rev() {
-            version.valid_from_ms = version.valid_from_ms.min(latest_ms);
-            latest_ms = version.valid_from_ms.saturating_sub(1);
+        let mut earliest_ms = i64::MIN;
+        for version in &mut self.versions {
+            version.valid_from_ms = version.valid_from_ms.max(earliest_ms);
+            earliest_ms = version.valid_from_ms.saturating_add(1);
         }
     }
 
@@ -286,7 +313,7 @@ impl FileVersions {
         // two services may keep versions of one archive
         let locked = File::create(&lock).and_then(|file| file.lock().map(|()| file));
         let _locked = locked.map_err(|source| unwritable(&lock, source))?;
-        let mut versions = Self::read(folder)?;
+        let mut versions = Self::read(folder, now_ms)?;
         if versions.newest().is_some_and(|newest| newest.content == content) {
             return Ok(KeptVersion::default());
         }
@@ -334,6 +361,26 @@ impl FileVersions {
         fs::rename(&new, &index)?;
         File::open(&self.folder)?.sync_all()
     }
+}
+
+/// Which times of versions are believed: as many as can be right together, because each is later than those before it.
+/// Of as many, those of later versions.
+fn believed(times: &[Option<i64>]) -> Vec<bool> {
+    // how many can be right together from a version on, with its own
+    let mut counts = vec![0_usize; times.len()];
+    for place in (0..times.len()).rev().filter(|place| times[*place].is_some()) {
+        let after = (place + 1..times.len()).filter(|after| times[*after] > times[place]);
+        counts[place] = 1 + after.map(|after| counts[after]).max().unwrap_or(0);
+    }
+    let mut believed = vec![false; times.len()];
+    let (mut first, mut last_ms) = (0, None);
+    for count in (1..=counts.iter().copied().max().unwrap_or(0)).rev() {
+        let place = (first..times.len()).rev().find(|place| counts[*place] == count && times[*place] > last_ms);
+        let Some(place) = place else { break };
+        believed[place] = true;
+        (first, last_ms) = (place + 1, times[place]);
+    }
+    believed
 }
 
 fn copy_durably(from: &Path, to: &Path) -> io::Result<FileContent> {

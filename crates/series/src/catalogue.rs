@@ -205,7 +205,8 @@ impl CatalogueWriter {
         self.retain(|_, _| true)
     }
 
-    /// Keeps a copy of the file beside those of earlier damage, without the oldest ones.
+    /// Keeps a copy of the file beside those of earlier damage, without the oldest ones. A disk that is full fails this at each start: then
+    /// no copy is there in part, and none is made of what the newest one has.
     fn keep_damaged(&self) -> Result<(), SeriesError> {
         let (dir, path) = (&self.folder.0, self.folder.0.join(FILE));
         let entries = fs::read_dir(dir).map_err(SeriesError::io("list", dir))?;
@@ -214,13 +215,17 @@ impl CatalogueWriter {
             entries.filter_map(|entry| entry.ok()?.file_name().to_str().and_then(number)).collect();
         numbers.sort_unstable();
         let copy = |number: u64| folder::aside(&path, &format!("{DAMAGED}{number}"));
-        let next = numbers.last().map_or(1, |last| last.saturating_add(1));
-        fs::copy(&path, copy(next)).map_err(SeriesError::io("copy", &path))?;
+        let octets = fs::read(&path).map_err(SeriesError::io("read", &path))?;
+        let newest = numbers.last().copied();
+        if newest.is_some_and(|newest| fs::read(copy(newest)).is_ok_and(|kept| kept == octets)) {
+            return Ok(());
+        }
+        // first, as the new one may need what they take
         for number in numbers.into_iter().rev().skip(COPIES_MAX - 1) {
             let old = copy(number);
             weir_disk::remove(&old).map_err(SeriesError::io("remove", &old))?;
         }
-        Ok(())
+        folder::replace(&copy(newest.map_or(1, |newest| newest.saturating_add(1))), &octets)
     }
 
     /// Writes the catalogue anew without the series that are not `used`. The largest number of each family stays, so

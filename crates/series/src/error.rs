@@ -46,6 +46,14 @@ pub enum SeriesError {
         /// When the first step begins that has one of them, in seconds since the epoch.
         first_secs: i64,
     },
+    /// Keys that were asked for are not known in some steps, and the family has lost keys that are not known by name.
+    #[error("the catalogue of keys is damaged: series by {family} have lost keys, and {keys} may be among them")]
+    KeysMayBeLost {
+        /// The family.
+        family: String,
+        /// The keys.
+        keys: String,
+    },
     /// The description of the store is not readable.
     #[error("cannot understand {}: {what}", path.display())]
     Description {
@@ -117,7 +125,7 @@ impl SeriesError {
     /// Whether a file is damaged, so that trying again is of no use.
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Damaged { .. } | Self::DamagedSteps(_) | Self::LostKeys { .. } => true,
+            Self::Damaged { .. } | Self::DamagedSteps(_) | Self::LostKeys { .. } | Self::KeysMayBeLost { .. } => true,
             Self::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
             }

@@ -251,14 +251,18 @@ pub(crate) fn set_aside(path: &Path, why: &str) -> Result<(), SeriesError> {
     weir_disk::rename(path, &aside(path, why)).map_err(SeriesError::io("rename", path))
 }
 
-/// Gives a file other contents, all at once.
+/// Gives a file other contents, all at once. When that fails, nothing is left of them.
 pub(crate) fn replace(path: &Path, octets: &[u8]) -> Result<(), SeriesError> {
     let part = path.with_extension("part");
     let write = || {
         weir_disk::write_synced(&part, octets)?;
         weir_disk::rename(&part, path)
     };
-    write().map_err(SeriesError::io("write", path))?;
+    let written = write().inspect_err(|_| {
+        // what is there in part takes what a full disk lacks
+        let _ = weir_disk::remove(&part);
+    });
+    written.map_err(SeriesError::io("write", path))?;
     sync_parent(path)
 }
 

@@ -114,10 +114,19 @@ impl SeriesStore {
         Catalogue::read(&self.folder)
     }
 
+    /// What is noted of keys that a family has lost.
+    pub(crate) fn lost(&self, family: FamilyId) -> Option<LostKeys> {
+        self.description.families.get(usize::from(family.0))?.lost
+    }
+
     /// The largest number of a family of which it is noted that keys were lost: one without a key up to it was lost.
     pub(crate) fn last_lost(&self, family: FamilyId) -> Option<SeriesId> {
-        let lost = self.description.families.get(usize::from(family.0))?.lost?;
-        Some(SeriesId(lost.last_number))
+        self.lost(family).map(|lost| SeriesId(lost.last_number))
+    }
+
+    /// Whether a key that is not in the catalogue may be one that the family has lost.
+    pub fn may_have_lost_keys(&self, family: FamilyId, catalogue: &Catalogue) -> bool {
+        catalogue.damaged_lines() > 0 || self.lost(family).is_some()
     }
 
     /// The times of the first and the last step of a resolution; `None` when it has none.

@@ -26,6 +26,8 @@ use crate::{Catalogue, Coverage, Family, FamilyId, Point, SeriesError, SeriesId,
 
 /// Series of a block that become rows at once.
 const SLICE_SERIES: u32 = 1 << 14;
+/// Keys that an error names.
+const NAMED_KEYS_MAX: usize = 5;
 /// What each metric has columns of, by the end of their names.
 const ENDINGS: [&str; 4] = ["", "_min", "_max", "_last"];
 /// Columns of metrics that have their distribution, by the end of their names, and which share of the values they are.
@@ -72,7 +74,7 @@ pub struct SeriesRows {
     resolution: Resolution,
     blocks: Blocks,
     parts: std::vec::IntoIter<Part>,
-    /// What of the last part cannot be read, or has no key.
+    /// What of the last part cannot be read, or has no key; before the first part, which keys may be lost.
     damaged: Vec<SeriesError>,
     /// The catalogue as it was read last.
     newest: Arc<Catalogue>,
@@ -127,7 +129,8 @@ impl SeriesStore {
     }
 
     /// Reads series as rows. Of steps whose files are damaged there are none, and none of series whose keys are lost; either
-    /// is an error behind the rows of the same block, after which there may be more.
+    /// is an error behind the rows of the same block, after which there may be more. Keys of the selection that may be lost are an
+    /// error before the first rows.
     pub fn rows(self: &Arc<Self>, selection: &RowSelection) -> Result<SeriesRows, SeriesError> {
         self.rows_with(selection, Arc::new(self.catalogue()?))
     }
@@ -146,6 +149,7 @@ impl SeriesStore {
             let width = resolution.block_secs();
             (selection.from_secs.max(first * width), selection.until_secs.min((last + 1) * width))
         });
+        let damaged = if from < until { self.lost_of(selection, &catalogue, from) } else { Vec::new() };
         for (family, spec) in (0..).map(FamilyId).zip(self.families()) {
             let is_wanted = selection.families.as_ref().is_none_or(|names| names.contains(&spec.name));
             if !is_wanted || from >= until {
@@ -183,8 +187,35 @@ impl SeriesStore {
             resolution,
             blocks,
             parts: parts.into_iter(),
-            damaged: Vec::new(),
+            damaged,
         })
+    }
+
+    /// Which keys of a selection may be lost: those that are not in the catalogue, or have come again after the loss, when steps
+    /// before it are asked for. They have no rows there, which must not pass for what is not the case.
+    fn lost_of(&self, selection: &RowSelection, catalogue: &Catalogue, from_secs: i64) -> Vec<SeriesError> {
+        let Some(keys) = &selection.keys else { return Vec::new() };
+        let is_wanted = |spec: &Family| selection.families.as_ref().is_none_or(|names| names.contains(&spec.name));
+        let families = (0..).map(FamilyId).zip(self.families()).filter(|(_, spec)| is_wanted(spec));
+        let error = |(id, spec): (FamilyId, &Family)| {
+            let lost = self.lost(id).filter(|lost| from_secs <= lost.last_secs);
+            let may_be_lost = |key: &&String| match catalogue.id(id, key) {
+                None => lost.is_some() || catalogue.damaged_lines() > 0,
+                Some(number) => lost.is_some_and(|lost| number.0 > lost.last_number),
+            };
+            let found: Vec<&str> = keys.iter().filter(may_be_lost).map(String::as_str).collect();
+            (!found.is_empty()).then(|| SeriesError::KeysMayBeLost { family: spec.name.clone(), keys: named(&found) })
+        };
+        families.filter_map(error).collect()
+    }
+}
+
+/// The first of some keys, and how many more there are.
+fn named(keys: &[&str]) -> String {
+    let first = keys[..keys.len().min(NAMED_KEYS_MAX)].join(", ");
+    match keys.len().saturating_sub(NAMED_KEYS_MAX) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 

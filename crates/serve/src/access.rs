@@ -9,7 +9,7 @@
 //! tried, by address and by name, and those that were right are taken back.
 //!
 //! Users may change while the service runs. Sessions and tokens name their user and the hash that let them in, and hold as
-//! long as both are there.
+//! long as both are there. What lasts longer than a request, as streams of events do, watches for that.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use argon2::password_hash::rand_core::{OsRng, RngCore};
 use axum::http::{HeaderMap, Method, header};
 use serde::{Serialize, Serializer};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use utoipa::ToSchema;
 
 use crate::config::HttpOptions;
@@ -158,6 +158,8 @@ struct KnownToken {
 #[derive(Debug)]
 pub(crate) struct Access {
     users: RwLock<Arc<[User]>>,
+    /// How often there were other users.
+    replaced: watch::Sender<u64>,
     hosts: Vec<String>,
     session_length: Duration,
     /// Whether cookies go over TLS only.
@@ -175,6 +177,7 @@ impl Access {
         let failures = options.sign_in_failures_per_minute;
         Self {
             users: RwLock::new(users.into()),
+            replaced: watch::Sender::default(),
             hosts: options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
             session_length: options.session_length.duration(),
             is_secure: options.tls_cert.is_some(),
@@ -191,9 +194,25 @@ impl Access {
         !self.users().is_empty()
     }
 
-    /// Other users from now on.
-    pub(crate) fn replace_users(&self, users: Vec<User>) {
-        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users.into();
+    /// Other users from now on. Gives the names of those whose questions must not go on: they are no users any more, may less,
+    /// see something else, or were let in by what does not let in any more.
+    pub(crate) fn replace_users(&self, users: Vec<User>) -> Vec<String> {
+        let now: Arc<[User]> = users.into();
+        let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *users, Arc::clone(&now));
+        drop(users);
+        // whoever it wakes finds the users of now
+        self.replaced.send_modify(|times| *times += 1);
+        if before.is_empty() && !now.is_empty() {
+            return vec![LOCAL.to_owned()];
+        }
+        let lost = before.iter().filter(|user| !now.iter().any(|other| other.upholds(user)));
+        lost.map(|user| user.name.clone()).collect()
+    }
+
+    /// Changes as soon as there are other users. Who is asked for after the call is a user of before only if it changes.
+    pub(crate) fn watch_users(&self) -> watch::Receiver<u64> {
+        self.replaced.subscribe()
     }
 
     fn users(&self) -> Arc<[User]> {

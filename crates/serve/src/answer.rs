@@ -166,6 +166,9 @@ pub(crate) struct TableAnswer {
     is_truncated: bool,
     /// Why there are no rows, when there are none.
     why_empty: Option<WhyEmpty>,
+    /// What of the rows is lost, as steps of statistics whose files are damaged; absent when nothing is.
+    #[serde(default)]
+    warnings: Vec<String>,
     /// How long the question took; of a cached answer how long finding it took.
     took_ms: f64,
     /// Whether the answer was there already.
@@ -181,6 +184,7 @@ pub(crate) struct AnswerNotes {
     pub(crate) is_truncated: bool,
     pub(crate) sampling: Option<SamplingBody>,
     pub(crate) why_empty: Option<WhyEmpty>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Makes a body of batches.
@@ -251,6 +255,10 @@ impl BodyMaker {
             body.push_str(",\"why_empty\":");
             body.push_str(&text(serde_json::to_string(why))?);
         }
+        if !notes.warnings.is_empty() {
+            body.push_str(",\"warnings\":");
+            body.push_str(&text(serde_json::to_string(&notes.warnings))?);
+        }
         Ok(CachedAnswer::open_json(body))
     }
 
@@ -263,6 +271,9 @@ impl BodyMaker {
         }
         if let Some(why) = &notes.why_empty {
             metadata.insert("why_empty".to_owned(), serde_json::to_string(why)?);
+        }
+        if !notes.warnings.is_empty() {
+            metadata.insert("warnings".to_owned(), serde_json::to_string(&notes.warnings)?);
         }
         let schema: SchemaRef = Arc::new(Schema::new_with_metadata(self.schema.fields().clone(), metadata));
         let mut octets = Vec::new();
@@ -309,6 +320,7 @@ mod tests {
             is_truncated: false,
             sampling: Some(sampling),
             why_empty: None,
+            warnings: vec!["a step is lost".to_owned()],
         }
     }
 
@@ -326,6 +338,7 @@ mod tests {
         assert_eq!((table.position, table.took_ms, table.is_cached), (42, 1.5, true));
         assert_eq!((table.totals, table.sampling), (notes().totals, notes().sampling));
         assert_eq!(table.completeness.sentence, "complete");
+        assert_eq!(table.warnings, notes().warnings);
     }
 
     #[test]
@@ -337,6 +350,7 @@ mod tests {
         assert_eq!(reader.schema().metadata().get("position").map(String::as_str), Some("42"));
         let sampling = reader.schema().metadata().get("sampling").cloned().expect("sampling");
         assert_eq!(serde_json::from_str::<SamplingBody>(&sampling).ok(), notes().sampling);
+        assert_eq!(reader.schema().metadata().get("warnings").map(String::as_str), Some("[\"a step is lost\"]"));
         let read = reader.next().expect("a batch").expect("a batch");
         assert_eq!(read.column(0), batch().column(0));
     }

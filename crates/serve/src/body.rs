@@ -17,7 +17,7 @@ pub(crate) const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
 pub(crate) enum AnswerForm {
     /// An object of JSON.
     Json,
-    /// An Arrow IPC stream, with `completeness`, `position` and `sampling` in the metadata of its schema.
+    /// An Arrow IPC stream, with `completeness`, `position`, `sampling` and `warnings` in the metadata of its schema.
     Arrow,
 }
 

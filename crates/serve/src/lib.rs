@@ -45,6 +45,7 @@ mod sampling;
 mod service;
 mod status;
 mod tls;
+mod version_keeper;
 mod why_empty;
 mod wire_certificates;
 mod wire_counts;

@@ -1,7 +1,7 @@
 //! Times in parameters.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use weir_query::times::{self, TimeError};
 use weir_query::{TimeWindow, WindowRule};
 
@@ -17,18 +17,23 @@ pub(crate) fn moment(text: &str, now_ms: i64) -> Result<i64, Problem> {
     if let Ok(ms) = text.parse::<u64>() {
         return Ok(ms.min(i64::MAX as u64) as i64);
     }
-    let now = Timestamp::from_millisecond(now_ms).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
+    let now = zoned(now_ms);
     // a plus sign of an offset arrives as a space
     let read =
         times::moment(text, &now).or_else(|error| times::moment(&text.replace(' ', "+"), &now).map_err(|_| error));
     read.map_err(|error| Problem::request(error.to_string()).with_hint(TimeError::HINT))
 }
 
-/// The window between two times, each of which may be open.
+fn zoned(ms: i64) -> Zoned {
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC)
+}
+
+/// The window between two times, each of which may be open. One that begins at a time relative to now ends now.
 pub(crate) fn window(from: Option<&str>, until: Option<&str>) -> Result<TimeWindow, Problem> {
     let now = now_ms();
     let read = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(|text| moment(text, now)).transpose();
-    let window = TimeWindow { from_ms: read(from)?, until_ms: read(until)?, rule: WindowRule::Overlaps };
+    let until_ms = read(until)?.or_else(|| times::open_end(from?, &zoned(now)));
+    let window = TimeWindow { from_ms: read(from)?, until_ms, rule: WindowRule::Overlaps };
     if let (Some(from), Some(until)) = (window.from_ms, window.until_ms)
         && from > until
     {
@@ -60,5 +65,17 @@ mod tests {
         assert!(window(Some("2"), Some("1")).is_err());
         let open = window(Some(""), None).expect("a window");
         assert_eq!((open.from_ms, open.until_ms), (None, None));
+    }
+
+    #[test]
+    fn a_window_from_a_relative_time_ends_now() {
+        let before = now_ms();
+        let last_hour = window(Some("-1h"), Some("")).expect("a window");
+        let until_ms = last_hour.until_ms.expect("an end");
+        assert!(before <= until_ms && until_ms <= now_ms());
+        assert_eq!(last_hour.from_ms, Some(until_ms - 3_600_000));
+        let later = window(Some("-1h"), Some("+1h")).expect("a window");
+        assert!(later.until_ms >= Some(before + 3_600_000));
+        assert_eq!(window(Some("1767225600000"), None).expect("a window").until_ms, None);
     }
 }

@@ -316,6 +316,15 @@ impl Questions {
         Ok(())
     }
 
+    /// Cancels all that run or wait and are of these users.
+    pub(crate) fn cancel_of(&self, users: &[String]) {
+        let running = self.inner.running();
+        running
+            .values()
+            .filter(|question| users.contains(&question.user))
+            .for_each(|question| question.progress.stop());
+    }
+
     /// Cancels all, and waits for them to end, at most so long.
     pub(crate) fn end(&self, wait_max: Duration) {
         self.inner.running().values().for_each(|question| question.progress.stop());
@@ -546,6 +555,16 @@ mod tests {
         assert_eq!(refused, (429, Some(1)));
         assert_eq!(ask("bob", "192.0.2.77"), (200, None));
         assert_eq!(questions.counts().refused, 1);
+    }
+
+    #[test]
+    fn questions_of_who_is_no_user_any_more_end() {
+        let (runtime, questions) = (runtime(), questions(60_000));
+        let task = begin_endless(&runtime, &questions);
+        questions.cancel_of(&["bob".to_owned()]);
+        assert!(!questions.inner.running().values().any(|question| question.progress.is_stopped()));
+        questions.cancel_of(&["bob".to_owned(), "ann".to_owned()]);
+        assert_eq!(runtime.block_on(task).expect("a task").expect_err("cancelled").status, 409);
     }
 
     #[test]

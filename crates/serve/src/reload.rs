@@ -1,7 +1,8 @@
 //! What may change while the service runs: users and roles, certificates, what is known about addresses.
 //!
 //! Everything new is read before anything of it is put in place: a file that is wrong leaves all as it was, and says why.
-//! Questions that run go on as they began; connections stay.
+//! Questions that run go on as they began, except those of users who are gone or have other rights: these are cancelled.
+//! Connections stay, and each question over them is that of the user as it is then; streams of events end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,6 +14,7 @@ use weir_chain::OptionError;
 use weir_sql::EnrichmentFiles;
 
 use crate::users::User;
+use crate::version_keeper::VersionKeeper;
 
 /// What a configuration says now.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +61,8 @@ pub(crate) struct Reloads {
     pub(crate) turn: Mutex<()>,
     pub(crate) done: watch::Sender<u64>,
     pub(crate) failed: AtomicU64,
+    /// What keeps versions of the files that were read.
+    pub(crate) versions: VersionKeeper,
 }
 
 impl Reloads {
@@ -70,11 +74,6 @@ impl Reloads {
     /// How often something was wrong with it.
     pub(crate) fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
-    }
-
-    /// Becomes another number each time.
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        self.done.subscribe()
     }
 }
 

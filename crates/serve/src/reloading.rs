@@ -15,7 +15,7 @@ use crate::tls;
 use crate::users::User;
 
 impl Service {
-    /// Reads the configuration again, or leaves all as it was and says why.
+    /// Reads the configuration again, or leaves all as it was and says why. New versions of files may not be kept yet.
     pub(crate) fn reload(&self, user: &str) -> Answered<ReloadAnswer> {
         // one after the other: the later one has the last word
         let _turn = self.reloads.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -28,6 +28,11 @@ impl Service {
         match &reloaded {
             Ok(reloaded) => {
                 tracing::info!("the configuration was read again: {} users", reloaded.users);
+                if !reloaded.restart_needed.is_empty() {
+                    // of a signal the log is the only answer
+                    let sections = reloaded.restart_needed.join("], [");
+                    tracing::warn!("what has changed in [{sections}] takes a restart");
+                }
                 self.reloads.done.send_modify(|times| *times += 1);
             }
             Err(problem) => {
@@ -58,13 +63,14 @@ impl Service {
         // nothing fails from here on, so that all of it is new or nothing
         own.into_iter().chain(of_wires).for_each(ReadIdentity::put_in_place);
         let answer = ReloadAnswer { users: users.len(), has_tls: self.listening.tls.is_some(), restart_needed };
-        self.access.replace_users(users);
+        // at once: what comes below may wait for a disk
+        self.questions.cancel_of(&self.access.replace_users(users));
         let enrichment = Arc::new(enrichment);
         self.archive.set_enrichment(Arc::clone(&enrichment));
         self.archive.set_corrections(Arc::new(corrections));
         (reloader.tell)();
-        // the last of all: it waits for a disk, and for whoever else keeps versions, without a limit
-        enrichment.keep_versions();
+        // this waits for a disk, and for whoever else keeps versions, without a limit: a thread does
+        self.reloads.versions.begin(enrichment);
         Ok(answer)
     }
 }

@@ -36,6 +36,7 @@ use crate::peer::Peer;
 use crate::service::{Listening, Parts, Service, ServiceOptions};
 use crate::status::Status;
 use crate::tls::Accepted;
+use crate::version_keeper::KEEPING_MAX;
 use crate::wire_certificates::WireCertificates;
 use crate::wire_counts::WireCounts;
 use crate::wires::Wires;
@@ -175,8 +176,7 @@ impl Server {
     /// Opens the archive, which must be there, and answers from now on.
     pub fn start(self, status: Arc<Status>) -> Result<RunningServer, ServeError> {
         let archive = Arc::new(AskedArchive::open(&self.options.archive, &self.options.questions)?);
-        self.enrichment.keep_versions();
-        archive.set_enrichment(self.enrichment);
+        archive.set_enrichment(Arc::clone(&self.enrichment));
         archive.set_corrections(self.corrections);
         let (samples, live) = watch::channel(LiveSample::default());
         let live_thread = LiveThread::start(Arc::clone(&archive), Arc::clone(&status), samples);
@@ -189,6 +189,9 @@ impl Server {
         let parts = Parts { archive, status, live, wires, ending: is_ending.clone() };
         let address = self.listening.address;
         let service = Arc::new(Service::new(parts, self.listening, self.options));
+        // a version of now is worth a moment: the file may change any time
+        service.reloads.versions.begin(self.enrichment);
+        service.reloads.versions.wait(KEEPING_MAX);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("weir-http")

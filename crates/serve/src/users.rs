@@ -86,6 +86,15 @@ pub fn check_name(name: &str) -> Result<(), OptionError> {
 }
 
 impl User {
+    /// Whether this user, read later, lets go on what one of before has begun: it has the same name, may as much, sees the same,
+    /// and whatever let that one in still lets in.
+    pub(crate) fn upholds(&self, before: &Self) -> bool {
+        let has_secrets = self.password == before.password
+            && self.scram == before.scram
+            && before.tokens.iter().all(|token| self.tokens.contains(token));
+        self.name == before.name && self.role >= before.role && self.view.is_as_wide_as(&before.view) && has_secrets
+    }
+
     /// A user with hashes of a password and of tokens, who sees all flows.
     pub fn new(name: &str, role: Role, password: Option<String>, tokens: Vec<String>) -> Result<Self, OptionError> {
         check_name(name)?;

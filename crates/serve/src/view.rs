@@ -60,6 +60,11 @@ impl View {
         format!("{} {}", self.key_number, self.flows.rows)
     }
 
+    /// Whether it shows no more and no less than another, under whatever key addresses are replaced.
+    pub(crate) fn is_as_wide_as(&self, other: &Self) -> bool {
+        self.flows.rows == other.flows.rows && self.has_pseudonyms() == other.has_pseudonyms()
+    }
+
     /// Refuses a column that is not shown.
     pub(crate) fn check(&self, column: Column) -> Answered<()> {
         if self.has_pseudonyms() && Pseudonyms::hides(column) {

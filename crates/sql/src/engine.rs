@@ -42,6 +42,7 @@ use crate::series_table::SeriesTable;
 use crate::standing::planner::WindowPlanner;
 use crate::statement::Parsed;
 use crate::stored_flows::{StoredFlows, StoredTable};
+use crate::stored_series::StoredSeries;
 use crate::threads::RunningQuestions;
 use crate::times_of_flows::TimesOfFlows;
 use crate::user_tables::UserTable;
@@ -69,8 +70,10 @@ pub struct EngineOptions {
     pub batch_rows: usize,
     /// Files that are tables next to those of the archive.
     pub tables: Vec<UserTable>,
-    /// Folder of statistics, which are the table `series`; without it there is no such table.
+    /// Folder of statistics, which are the table `series`; without it there is no such table, unless another store has them.
     pub statistics: Option<PathBuf>,
+    /// Statistics that another store keeps, in place of those in a folder.
+    pub stored_series: Option<Arc<dyn StoredSeries>>,
     /// Folder of the journal of watches, whose reports are the table `reports`; without it there is no such table.
     pub reports: Option<PathBuf>,
     /// What is known about addresses and interfaces from files.
@@ -97,6 +100,7 @@ impl Default for EngineOptions {
             batch_rows: 8192,
             tables: Vec::new(),
             statistics: None,
+            stored_series: None,
             reports: None,
             enrichment: Arc::default(),
             zone: TimeZone::UTC,
@@ -157,7 +161,7 @@ impl Engine {
         engine.with_statistics(options)?.with_reports(options)?.with_tables(options, control)
     }
 
-    /// An engine over flows that another store keeps. It has no other table but files of the caller.
+    /// An engine over flows that another store keeps. Its other tables are those that the options name.
     pub fn over_stored(
         store: Arc<dyn StoredFlows>,
         options: &EngineOptions,
@@ -202,16 +206,20 @@ impl Engine {
 
     /// The same with statistics as a table.
     fn with_statistics(self, options: &EngineOptions) -> Result<Self, EngineError> {
-        if let Some(folder) = &options.statistics {
-            // questions about flows do not fail because of statistics
-            match SeriesStore::open(folder) {
-                Ok(store) => {
-                    let table = Arc::new(SeriesTable::new(store));
-                    self.context.register_table("series", table).map_err(EngineError::plan)?;
+        let store = match (&options.stored_series, &options.statistics) {
+            (Some(store), _) => Arc::clone(store),
+            (None, None) => return Ok(self),
+            (None, Some(folder)) => match SeriesStore::open(folder) {
+                Ok(store) => Arc::new(Arc::new(store)) as Arc<dyn StoredSeries>,
+                // questions about flows do not fail because of statistics
+                Err(error) => {
+                    tracing::warn!("there is no table series: {error}");
+                    return Ok(self);
                 }
-                Err(error) => tracing::warn!("there is no table series: {error}"),
-            }
-        }
+            },
+        };
+        let table = Arc::new(SeriesTable::new(store));
+        self.context.register_table("series", table).map_err(EngineError::plan)?;
         Ok(self)
     }
 

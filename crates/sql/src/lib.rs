@@ -25,6 +25,7 @@ pub mod parameters;
 pub mod service;
 pub mod standing;
 pub mod stored_flows;
+pub mod stored_series;
 pub mod timeline;
 pub mod user_tables;
 pub mod value_names;

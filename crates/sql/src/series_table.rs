@@ -2,8 +2,11 @@
 //!
 //! The store has the same time in steps of several lengths, which must not be added up. So a question names one of them,
 //! `step = 60` say; one that does not is refused, with the steps that there are.
+//!
+//! Steps that are damaged have no rows, as gaps have none, and are warnings of the question's progress.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -16,14 +19,19 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use weir_series::{Resolution, RowSelection, SeriesStore};
+use weir_query::Progress;
+
+use crate::stored_series::{SeriesSelection, StoredSeries};
+
+/// Batches that are read ahead.
+const BATCHES_AHEAD: usize = 2;
 
 /// The table `series`.
 #[derive(Debug)]
 pub(crate) struct SeriesTable {
-    store: Arc<SeriesStore>,
+    store: Arc<dyn StoredSeries>,
     schema: SchemaRef,
 }
 
@@ -37,20 +45,15 @@ enum Condition {
 }
 
 impl SeriesTable {
-    pub(crate) fn new(store: SeriesStore) -> Self {
+    pub(crate) fn new(store: Arc<dyn StoredSeries>) -> Self {
         let schema = store.schema();
-        Self { store: Arc::new(store), schema }
+        Self { store, schema }
     }
 
     /// The rows that can pass the conditions.
-    fn selection(&self, filters: &[Expr]) -> Result<RowSelection> {
-        let mut selection = RowSelection {
-            resolution: self.store.resolutions()[0],
-            families: None,
-            keys: None,
-            from_secs: i64::MIN,
-            until_secs: i64::MAX,
-        };
+    fn selection(&self, filters: &[Expr]) -> Result<SeriesSelection> {
+        let mut selection =
+            SeriesSelection { step_secs: 0, families: None, keys: None, from_secs: i64::MIN, until_secs: i64::MAX };
         let mut steps: Option<HashSet<u32>> = None;
         for condition in filters.iter().filter_map(condition_of) {
             match condition {
@@ -71,24 +74,28 @@ impl SeriesTable {
                 }
             }
         }
-        selection.resolution = self.resolution(steps.as_ref())?;
+        selection.step_secs = self.step(steps.as_ref())?;
         Ok(selection)
     }
 
-    /// The resolution whose steps have this length.
-    fn resolution(&self, steps: Option<&HashSet<u32>>) -> Result<Resolution> {
-        let known: Vec<String> = self.store.resolutions().iter().map(|one| one.step_secs.to_string()).collect();
-        let known = known.join(", ");
+    /// The one length of steps that a question names.
+    fn step(&self, steps: Option<&HashSet<u32>>) -> Result<u32> {
+        let lengths = self.store.step_lengths();
         let refused = |message: &str| {
-            let hint =
-                format!("hint: add step = N to the WHERE of series; the statistics have steps of {known} seconds");
+            let mut hint = "hint: add step = N to the WHERE of series".to_owned();
+            if let Some(lengths) = &lengths {
+                let lengths: Vec<String> = lengths.iter().map(u32::to_string).collect();
+                // writing to a string cannot fail
+                let _ = write!(hint, "; the statistics have steps of {} seconds", lengths.join(", "));
+            }
             Err(DataFusionError::Plan(format!("{message}\n{hint}")))
         };
         let Some(steps) = steps else { return refused("a question to series must name the length of a step") };
-        let found = self.store.resolutions().iter().find(|one| steps.contains(&one.step_secs));
-        match (found, steps.len()) {
-            (Some(found), 1) => Ok(*found),
-            (None, _) => refused("the statistics have no steps of this length"),
+        let is_there = |step: &u32| lengths.as_ref().is_none_or(|lengths| lengths.contains(step));
+        let found: Vec<u32> = steps.iter().copied().filter(is_there).collect();
+        match (&found[..], steps.len()) {
+            ([found], 1) => Ok(*found),
+            ([], _) => refused("the statistics have no steps of this length"),
             _ => refused("a question to series must name the length of one step, not of several"),
         }
     }
@@ -200,8 +207,8 @@ impl TableProvider for SeriesTable {
 /// Reads the rows of a selection when it runs.
 #[derive(Debug)]
 struct SeriesPart {
-    store: Arc<SeriesStore>,
-    selection: RowSelection,
+    store: Arc<dyn StoredSeries>,
+    selection: SeriesSelection,
     projection: Vec<usize>,
     schema: SchemaRef,
 }
@@ -211,14 +218,23 @@ impl PartitionStream for SeriesPart {
         &self.schema
     }
 
-    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let projection = self.projection.clone();
-        let external = |error: weir_series::SeriesError| DataFusionError::External(Box::new(error));
-        let projected = move |batch: RecordBatch| Ok(batch.project(&projection)?);
-        let rows: Box<dyn Iterator<Item = Result<RecordBatch>> + Send> = match self.store.rows(&self.selection) {
-            Ok(rows) => Box::new(rows.map(move |batch| batch.map_err(external).and_then(&projected))),
-            Err(error) => Box::new(std::iter::once(Err(external(error)))),
-        };
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), futures::stream::iter(rows)))
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let progress = context.session_config().get_extension::<Progress>().unwrap_or_default();
+        let (store, selection, projection) = (Arc::clone(&self.store), self.selection.clone(), self.projection.clone());
+        let mut builder = RecordBatchReceiverStreamBuilder::new(Arc::clone(&self.schema), BATCHES_AHEAD);
+        let sender = builder.tx();
+        builder.spawn_blocking(move || {
+            let mut take = |batch: RecordBatch| {
+                let rows = batch.project(&projection).map_err(DataFusionError::from);
+                let is_last = rows.is_err();
+                // without a receiver the question has ended
+                sender.blocking_send(rows).is_ok() && !is_last
+            };
+            store.read(&selection, &progress, &mut take).map_err(DataFusionError::External)
+        });
+        builder.build()
     }
 }
+
+#[cfg(test)]
+mod tests;

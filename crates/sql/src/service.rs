@@ -107,6 +107,17 @@ impl<T> AnswerSender<T> {
     }
 }
 
+/// Fails when the answer of a question that has ended has less than what was asked for. For protocols that have no place for
+/// warnings: their clients would take the answer for a whole one.
+pub fn check_whole(control: &QueryControl) -> Result<(), Refusal> {
+    match control.progress.warnings().into_iter().next() {
+        None => Ok(()),
+        Some(warning) => {
+            Err(Refusal::new(Reason::Archive, warning).with_hint("weir sql and POST /api/v1/sql answer with the rest"))
+        }
+    }
+}
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -201,5 +212,19 @@ impl From<EngineError> for Refusal {
             None => (text, None),
         };
         Self { reason, message, hint: said.or(hint), place: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_with_a_warning_is_not_whole() {
+        let control = QueryControl::default();
+        assert_eq!(check_whole(&control), Ok(()));
+        control.progress.warn("a step is lost".to_owned());
+        let refusal = check_whole(&control).expect_err("it has less than was asked for");
+        assert_eq!((refusal.reason, refusal.message.as_str()), (Reason::Archive, "a step is lost"));
     }
 }

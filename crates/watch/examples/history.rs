@@ -17,7 +17,7 @@ const WEEKS: [f64; 5] = [49.3, 17.8, 22.3, 11.4, 20.3];
 /// 2026-01-01T00:00:00Z.
 const START_MS: i64 = 1_767_225_600_000;
 
-/// Most flows that are appended at once.
+/// Most flows that are made at once.
 const PART_ROWS_MAX: usize = 8_000_000;
 
 /// Numbers that look random (xorshift).
@@ -73,6 +73,16 @@ fn batch(from: usize, rows: usize, total: usize, random: &mut Random) -> FlowBat
     builder.finish()
 }
 
+/// Appends a delivery as the sink of a chain does: in halves where it is too large for one frame.
+fn append(writer: &mut Writer, delivery: &Delivery) {
+    match writer.append(delivery.clone()) {
+        Err(error) if error.is_too_large() => {
+            delivery.halves().expect("rows").iter().for_each(|half| append(writer, half))
+        }
+        done => drop(done.expect("appended")),
+    }
+}
+
 fn main() {
     let mut words = std::env::args().skip(1);
     let folder = words.next().expect("a folder");
@@ -94,7 +104,7 @@ fn main() {
         let rows = batch_rows.min(PART_ROWS_MAX).min(batch_rows - number % batch_rows).min(total - number);
         let flows = batch(number, rows, total, &mut random);
         making += made.elapsed();
-        writer.append(Delivery::from(flows)).expect("appended");
+        append(&mut writer, &Delivery::from(flows));
         number += rows;
     }
     writer.close().expect("sealed");

@@ -1,7 +1,7 @@
 //! Why a watch cannot be read or run.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use weir_archive::ArchiveError;
 use weir_chain::OptionError;
@@ -57,6 +57,9 @@ pub enum WatchError {
         /// The name.
         name: String,
     },
+    /// Folders of watch files have none.
+    #[error("there is no watch file, whose name ends in .toml")]
+    NoFiles,
     /// The archive cannot be read.
     #[error("cannot read the archive")]
     Archive(#[from] ArchiveError),
@@ -69,6 +72,27 @@ pub enum WatchError {
     /// The thread that reads flows has ended before their end.
     #[error("the thread that reads flows of the archive has ended by a panic")]
     ReaderEnded,
+}
+
+impl WatchError {
+    /// What can be done about it, when that is known: one line without a prefix. Names of folders in examples are of those that
+    /// come with weir, which are not where somebody has installed it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
+                "the watches that come with weir are in /usr/share/weir/watches of its package, and in the folder watches of \
+                 its sources",
+            ),
+            _ => None,
+        }
+    }
+
+    /// The error with its causes, and the watch file that it is of.
+    pub fn of_file(&self, path: &Path) -> String {
+        let text = with_causes(self);
+        let names_it = matches!(self, Self::Read { .. } | Self::File { .. });
+        if names_it { text } else { format!("{}: {text}", path.display()) }
+    }
 }
 
 /// An error with its causes.

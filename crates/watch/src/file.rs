@@ -107,9 +107,10 @@ options! {
         key: Vec<String> = Vec::new(),
         /// Do not report a key again within this time.
         repeat_after: TimeSpan = TimeSpan::from_secs(600),
-        /// Do not ask the watch about a window before which the archive has flows of less than this time, unless the archive has
-        /// removed older ones: to a watch that compares with the past everything is new there. It is printed once, and counted in
-        /// `windows_without_past`.
+        /// Do not ask the watch about a window before which the archive has flows of less than this time: to a watch that
+        /// compares with the past everything is new there. What counts is the oldest flow of the last 2 x `history_min` before
+        /// the window. An archive that has removed older flows has enough, but not for a backtest, which compares with what is
+        /// there now. It is printed once, and counted in `windows_without_past`.
         history_min: TimeSpan = TimeSpan::ZERO,
         /// Make at most this many reports of a window; one more stands for those left out.
         reports_max: usize = 100 => 1..=1_000_000,

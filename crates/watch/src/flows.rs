@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::concat_batches;
 use arrow::datatypes::TimestampMillisecondType;
 use crossbeam_channel::{Receiver, bounded};
 use weir_archive::Snapshot;
@@ -15,6 +16,9 @@ use crate::open_windows::OpenWindows;
 
 /// Rows that a piece should have.
 const PIECE_ROWS: u64 = 4_000_000;
+/// Rows that batches are joined to. A segment is in the order of its hosts, so that each batch of it has a few rows of every
+/// window: what a statement costs for a batch would be more than what it costs for these.
+const JOINED_ROWS: usize = 1 << 19;
 /// How long the first piece is, and the shortest.
 const WIDTH_FIRST_MS: i64 = 60_000;
 const WIDTH_MIN_MS: i64 = 1_000;
@@ -56,6 +60,40 @@ impl Flows {
             }
         }
         Ok(rows)
+    }
+}
+
+/// Batches that are joined, so that there are few.
+#[derive(Default)]
+struct JoinedBatches {
+    joined: Vec<RecordBatch>,
+    waiting: Vec<RecordBatch>,
+    rows_waiting: usize,
+}
+
+impl JoinedBatches {
+    fn push(&mut self, batch: RecordBatch) {
+        self.rows_waiting += batch.num_rows();
+        self.waiting.push(batch);
+        if self.rows_waiting >= JOINED_ROWS {
+            self.join();
+        }
+    }
+
+    fn join(&mut self) {
+        self.rows_waiting = 0;
+        let waiting = std::mem::take(&mut self.waiting);
+        let joined = waiting.first().map(|first| concat_batches(first.schema_ref(), &waiting));
+        match joined {
+            Some(Ok(joined)) => self.joined.push(joined),
+            // texts that are too long for one column
+            _ => self.joined.extend(waiting),
+        }
+    }
+
+    fn finish(mut self) -> Vec<RecordBatch> {
+        self.join();
+        self.joined
     }
 }
 
@@ -143,7 +181,7 @@ impl PieceReader {
         loop {
             let to_ms = self.at_ms.saturating_add(self.width_ms).min(self.end_ms);
             let can_be_cut = self.width_ms > WIDTH_MIN_MS;
-            let (mut batches, mut found) = (Vec::new(), 0);
+            let (mut batches, mut found) = (JoinedBatches::default(), 0);
             let rows = self.flows.read(&self.columns, self.time, (self.at_ms, to_ms), |batch| {
                 found += batch.num_rows() as u64;
                 batches.push(batch);
@@ -160,7 +198,7 @@ impl PieceReader {
                 rows if rows < PIECE_ROWS / 2 => (self.width_ms * 2).min(10 * DAY_MS),
                 _ => self.width_ms,
             };
-            return Ok(Piece { batches, rows, to_ms });
+            return Ok(Piece { batches: batches.finish(), rows, to_ms });
         }
     }
 }
@@ -175,11 +213,15 @@ impl Flows {
         self.extent_of(time, "")
     }
 
-    /// The first time from one time up to and without another one; `None` when no flow is there.
-    pub(crate) fn first(&self, time: Column, (from_ms, to_ms): (i64, i64)) -> Result<Option<i64>, WatchError> {
+    /// The same of flows from one time up to and without another one; `None` when no flow is there.
+    pub(crate) fn extent_within(
+        &self,
+        time: Column,
+        (from_ms, to_ms): (i64, i64),
+    ) -> Result<Option<(i64, i64)>, WatchError> {
         let name = time.name();
         let within = format!(" WHERE \"{name}\" >= {} AND \"{name}\" < {}", timestamp(from_ms), timestamp(to_ms));
-        Ok(self.extent_of(time, &within)?.map(|(first_ms, _)| first_ms))
+        self.extent_of(time, &within)
     }
 
     fn extent_of(&self, time: Column, within: &str) -> Result<Option<(i64, i64)>, WatchError> {
@@ -200,4 +242,32 @@ impl Flows {
 
 fn timestamp(ms: i64) -> String {
     format!("arrow_cast({ms}, 'Timestamp(ms, \"UTC\")')")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, UInt64Array};
+
+    use super::*;
+
+    #[test]
+    fn small_batches_are_joined_in_their_order() {
+        let batch = |from: u64, rows: u64| {
+            let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(from..from + rows));
+            RecordBatch::try_from_iter([("bytes", numbers)]).expect("a batch")
+        };
+        let mut batches = JoinedBatches::default();
+        let rows = 3 * JOINED_ROWS as u64 / 2;
+        (0..rows).step_by(1_000).for_each(|from| batches.push(batch(from, 1_000.min(rows - from))));
+        let joined = batches.finish();
+        assert_eq!(joined.len(), 2);
+        let numbers = joined.iter().flat_map(|batch| {
+            let column = batch.column(0).as_primitive::<arrow::datatypes::UInt64Type>();
+            column.values().to_vec()
+        });
+        assert!(numbers.eq(0..rows));
+        assert!(JoinedBatches::default().finish().is_empty());
+    }
 }

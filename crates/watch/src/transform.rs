@@ -2,13 +2,12 @@
 //!
 //! Flows are handed on as they came, and to the watches by a queue with a limit, so a watch that is slow costs what it would have
 //! seen, counted, and no flow. Reports go where those of `weir watch run` go: to the journal, to actions, and as lines to whoever runs
-//! the chain. There is no archive to read again after a restart: windows that were open are asked about what comes, and what
-//! passed meanwhile is not seen. What speaks against it is just that; watches on an archive lose nothing.
+//! the chain. Files and pauses are followed as `weir watch run` follows them. There is no archive to read again after a restart, a
+//! pause or a change: windows that were open are asked about what comes, and what passed meanwhile is not seen. What speaks against
+//! it is just that; watches on an archive lose nothing.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
@@ -16,9 +15,9 @@ use weir_chain::{
     Transform, choices, options,
 };
 use weir_flow::scaling::Corrections;
-use weir_reports::watches;
 
-use crate::{FlowFeed, Message, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
+use crate::runner_thread::{AttendedRunner, PublishedCounts, RunnerThread};
+use crate::{FlowFeed, LoadedFiles, Runner, RunnerOptions, WatchError};
 
 /// Runs standing questions about the flows that pass.
 pub const KIND: ComponentKind<WatchTransformOptions> = ComponentKind {
@@ -27,10 +26,12 @@ pub const KIND: ComponentKind<WatchTransformOptions> = ComponentKind {
     inputs: ONE_INPUT,
     doc: "Runs the watches of some files on the flows that pass, and hands the flows on as they came. Windows close by the \
           times in the flows, and by the clock when flows are as new as the clock and none come; at the end of the chain all \
-          windows close. Reports are kept in the journal, sent by the actions of the watches, and printed. Watches that ask \
-          history need an archive, such as one that a sink of the same chain writes. At most `rows_waiting_max` flows wait \
-          for the watches: further ones are handed on, not watched, and counted in `rows_unwatched`. Other counters are \
-          `reports`, `windows_answered`, `windows_shed`, `windows_failed`, `rows_late`, `rows_shed` and `rows_without_time`.",
+          windows close. Files that are added, changed or removed are noticed within 2 s, and so are pauses \
+          (`weir watch pause`); a watch that is changed or goes on begins with what comes then. Reports are kept in the \
+          journal, sent by the actions of the watches, and printed. Watches that ask history need an archive, such as one \
+          that a sink of the same chain writes. At most `rows_waiting_max` flows wait for the watches: further ones are \
+          handed on, not watched, and counted in `rows_unwatched`. Other counters are `reports`, `windows_answered`, \
+          `windows_shed`, `windows_failed`, `rows_late`, `rows_shed` and `rows_without_time`.",
     configure,
 };
 
@@ -81,10 +82,8 @@ fn configure(options: WatchTransformOptions) -> Result<Opener, OptionError> {
 /// The component.
 struct WatchTransform {
     /// `None` after the end.
-    running: Option<(Runner, FlowFeed)>,
+    running: Option<(RunnerThread, FlowFeed)>,
     unwatched: Counter,
-    published: PublishedCounts,
-    notices: Notices,
 }
 
 impl WatchTransform {
@@ -98,28 +97,16 @@ impl WatchTransform {
         let mut runner_options = RunnerOptions::new(archive.unwrap_or(Path::new("")));
         runner_options.journal = Some(options.journal.clone());
         runner_options.standing.corrections = Arc::new(corrections);
-        let files = files(&options.watches)?;
         let waits = options.when_full == WhenFull::Wait;
         let (mut runner, feed) = Runner::start_fed(&runner_options, archive, options.rows_waiting_max, waits)?;
-        for file in files {
-            if file.options.paused || watches::is_paused(&options.journal, &file.name) {
-                runner.pause(file)?;
-            } else {
-                runner.add(file)?;
-            }
-        }
+        let said_to = notices.clone();
+        let mut loaded = LoadedFiles::new(options.journal.clone(), true, move |line| said_to.send(line));
+        loaded.refresh(&mut runner, &options.watches)?;
         runner.wait_joined();
-        let published = PublishedCounts { counters: counters.clone(), published: BTreeMap::new() };
-        let unwatched = counters.counter("rows_unwatched");
-        Ok(Self { running: Some((runner, feed)), unwatched, published, notices: notices.clone() })
-    }
-
-    fn print_messages(&mut self) {
-        let Some((runner, _)) = &self.running else { return };
-        while let Some(message) = runner.next_timeout(Duration::ZERO) {
-            print(&self.notices, message);
-        }
-        self.published.publish(&runner.counts());
+        let published = PublishedCounts::new(counters);
+        let (files, notices) = (options.watches.clone(), notices.clone());
+        let thread = RunnerThread::start(AttendedRunner { runner, loaded, files, published, notices })?;
+        Ok(Self { running: Some((thread, feed)), unwatched: counters.counter("rows_unwatched") })
     }
 }
 
@@ -134,70 +121,11 @@ impl Transform for WatchTransform {
         Ok(())
     }
 
-    fn tick(&mut self, _out: &mut Outlet) -> Result<(), ComponentError> {
-        self.print_messages();
-        Ok(())
-    }
-
     /// The last windows close, and are answered.
     fn finish(&mut self, _out: &mut Outlet) -> Result<(), ComponentError> {
-        let Some((runner, feed)) = self.running.take() else { return Ok(()) };
+        let Some((thread, feed)) = self.running.take() else { return Ok(()) };
+        let Some(attended) = thread.end() else { return Ok(()) };
         drop(feed);
-        let notices = self.notices.clone();
-        let counts = runner.finish(|message| print(&notices, message));
-        let counts = counts.map_err(|error| ComponentError::caused("the watches have ended", error))?;
-        self.published.publish(&counts);
-        Ok(())
+        attended.finish().map_err(|error| ComponentError::caused("the watches have ended", error))
     }
-}
-
-fn print(notices: &Notices, message: Message) {
-    match message {
-        Message::Notice(text) => notices.send(&text),
-        Message::Report(report) => notices.send(&report.text()),
-    }
-}
-
-/// Counters of all watches together, as the chain has them.
-struct PublishedCounts {
-    counters: Counters,
-    published: BTreeMap<&'static str, u64>,
-}
-
-impl PublishedCounts {
-    fn publish(&mut self, watches: &[(String, WatchCounts)]) {
-        let mut sums = BTreeMap::new();
-        for (_, counts) in watches {
-            let found = [("reports", counts.reports), ("windows_answered", counts.windows_answered)];
-            for (name, count) in found.into_iter().chain(counts.losses()).chain(counts.notify.losses()) {
-                *sums.entry(name).or_insert(0) += count;
-            }
-        }
-        for (name, sum) in sums {
-            let before = self.published.insert(name, sum).unwrap_or(0);
-            self.counters.counter(name).add(sum.saturating_sub(before));
-        }
-    }
-}
-
-/// The watch files of some paths; a folder stands for its files that end in `.toml`.
-fn files(paths: &[PathBuf]) -> Result<Vec<WatchFile>, WatchError> {
-    let mut found = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            found.push(path.clone());
-            continue;
-        }
-        let unreadable = |source| WatchError::Read { path: path.clone(), source };
-        let mut inside = Vec::new();
-        for entry in std::fs::read_dir(path).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            if path.extension().is_some_and(|ending| ending == "toml") {
-                inside.push(path);
-            }
-        }
-        inside.sort();
-        found.extend(inside);
-    }
-    found.iter().map(|path| WatchFile::read(path)).collect()
 }

@@ -116,7 +116,8 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
         let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
         let query = || cause.downcast_ref::<weir_query::QueryError>()?.hint();
-        archive.or_else(query).or_else(|| cause.downcast_ref::<weir_sql::EngineError>()?.hint())
+        let watch = || cause.downcast_ref::<weir_watch::WatchError>()?.hint();
+        archive.or_else(query).or_else(|| cause.downcast_ref::<weir_sql::EngineError>()?.hint()).or_else(watch)
     })
 }
 

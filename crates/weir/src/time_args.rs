@@ -11,7 +11,7 @@ pub(crate) struct TimeArgs {
     /// Begin at this time, such as 2026-11-21T08:30, yesterday, 'monday 14:00', 08:30 or -1h
     #[arg(long, visible_alias = "since", value_name = "TIME", value_parser = time_text, allow_hyphen_values = true, conflicts_with = "last")]
     from: Option<String>,
-    /// End at this time
+    /// End at this time [default: now if --from is relative to now, such as -1h, today or 08:30]
     #[arg(long, value_name = "TIME", value_parser = time_text, allow_hyphen_values = true)]
     until: Option<String>,
     /// Take so long before the end, which is now unless --until says otherwise: 15m, 1h, 7d
@@ -33,6 +33,7 @@ impl TimeArgs {
         let now = Zoned::now().with_time_zone(self.zone());
         let read = |text: &Option<String>| text.as_deref().map(|text| times::moment(text, &now)).transpose();
         let (mut from, mut until) = (read(&self.from)?, read(&self.until)?);
+        until = until.or_else(|| times::open_end(self.from.as_deref()?, &now));
         if let Some(last) = &self.last {
             let end = until.unwrap_or_else(|| now.timestamp().as_millisecond());
             let begin = Timestamp::from_millisecond(end)?.to_zoned(self.zone()).checked_sub(times::span(last)?)?;
@@ -78,4 +79,21 @@ fn time_text(text: &str) -> Result<String, String> {
 fn span_text(text: &str) -> Result<String, String> {
     let checked = times::span(text).map(|_| text.to_owned());
     checked.map_err(|error| format!("{error}\nhint: write 15m, 1h, 7d or 1h30m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_from_a_relative_begin_ends_now() {
+        let range = |from: &str, until: Option<&str>| {
+            let args = TimeArgs { from: Some(from.to_owned()), until: until.map(str::to_owned), last: None, utc: true };
+            args.range().expect("a range")
+        };
+        let [from, until] = range("-1h", None);
+        assert_eq!(until, from.map(|from| from + 3_600_000));
+        assert!(range("-1h", Some("+2h"))[1] > until);
+        assert_eq!(range("2026-01-01", None)[1], None);
+    }
 }

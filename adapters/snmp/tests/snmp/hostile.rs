@@ -236,22 +236,21 @@ fn answers_to_other_requests_or_communities_are_not_believed() {
 }
 
 #[test]
-fn a_walk_that_does_not_get_on_ends() {
+fn a_walk_that_does_not_get_on_ends_and_names_nothing() {
     for again in [1, 5, 6] {
         let agent = Agent::begin(move |request| {
             let rows: &[(u32, &str)] = &[(5, "five"), (6, "six")];
             let looped: &[(u32, &str)] = if again == 5 { &[(5, "five"), (5, "five")] } else { &[(again, "again")] };
-            let answer = match (request.is_about_names(), request.index()) {
-                (false, _) => request.end(),
-                (true, 0) => request.answer(request.id, rows),
-                (true, _) => request.answer(request.id, looped),
-            };
-            vec![answer]
+            match (request.is_about_names(), request.index()) {
+                (false, _) => row_by_row(request, None),
+                (true, 0) => vec![request.answer(request.id, rows)],
+                (true, _) => vec![request.answer(request.id, looped)],
+            }
         });
         let mut polling = agent.polling("");
-        polling.until("the end of a walk", |polling| polling.counter("columns_bad") > 1);
-        // what came before the loop may be right
-        assert!(polling.names_by_index().keys().all(|index| [5, 6].contains(index)), "{:?}", polling.names);
+        polling.until("names by another column", |polling| !polling.names.is_empty());
+        assert!(polling.counter("columns_bad") > 1, "once in each poll");
+        assert_eq!(polling.names_by_index(), names(&[(1, "Loopback"), (2, "Ethernet")]), "{again}");
     }
 }
 
@@ -382,6 +381,18 @@ fn a_column_of_texts_that_fails_changes_no_name() {
 }
 
 #[test]
+fn a_column_of_texts_that_always_fails_costs_no_other() {
+    let by_descr = [(Some("Loopback"), Some("ours")), (Some("Ethernet"), Some("to Berlin"))];
+    let without_alias = [(Some("lo"), Some("Loopback")), (Some("eth0"), Some("Ethernet"))];
+    for (column, texts_at_last) in [(IF_NAMES, by_descr), (IF_DESCR, TEXTS), (IF_ALIAS, without_alias)] {
+        let agent = Agent::begin(move |request| row_by_row(request, Some((column, FAILS))));
+        let mut polling = agent.polling("");
+        polling.until(&format!("names without {column:?}"), |polling| texts(polling) == texts_at_last);
+        assert_eq!(polling.counter("polls_failed"), 0, "{column:?}");
+    }
+}
+
+#[test]
 fn half_of_a_state_is_none() {
     let agent = Agent::begin(|request| row_by_row(request, Some((IF_OPER_STATUS, FAILS))));
     let mut polling = agent.polling("");
@@ -403,9 +414,30 @@ fn what_was_read_before_time_is_over_is_kept() {
     }
 }
 
+/// The columns behind it are read by the next polls.
+#[test]
+fn a_column_at_which_an_agent_falls_silent_costs_no_other() {
+    for waiting in ["timeout = '1h'", "timeout = '200ms'\nretries = 0"] {
+        let agent = Agent::begin(|request| row_by_row(request, Some((IF_TYPE, IS_SILENT))));
+        let mut polling = polling(&format!("['192.0.2.1={}']", agent.address), waiting);
+        polling.until("states", |polling| polling.newest(2, "if_status") == Some(3));
+        assert_eq!((texts(&polling), polling.newest(1, "if_type")), (TEXTS.to_vec(), None), "{waiting}");
+        assert_eq!(polling.counter("polls_unanswered"), 0, "{waiting}");
+    }
+}
+
+#[test]
+fn names_do_not_wait_for_descriptions() {
+    let agent = Agent::begin(|request| row_by_row(request, Some((IF_ALIAS, IS_SILENT))));
+    let mut polling = polling(&format!("['192.0.2.1={}']", agent.address), "timeout = '1h'");
+    polling.until("two polls", |polling| polling.counter("polls_incomplete") > 1 && !polling.names.is_empty());
+    assert_eq!(texts(&polling), [(Some("lo"), None), (Some("eth0"), None)]);
+    assert_eq!(polling.counter("polls_unanswered"), 0);
+}
+
 #[test]
 fn names_that_are_not_whole_are_none() {
-    let agent = Agent::begin(|request| row_by_row(request, Some((IF_ALIAS, IS_SILENT))));
+    let agent = Agent::begin(|request| row_by_row(request, Some((IF_NAMES, IS_SILENT))));
     let mut polling = polling(&format!("['192.0.2.1={}']", agent.address), "timeout = '1h'");
     polling.until("two polls", |polling| polling.counter("polls_unanswered") > 1);
     assert!(polling.names.is_empty() && polling.counters.is_empty(), "{:?}", polling.names);

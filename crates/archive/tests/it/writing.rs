@@ -161,7 +161,7 @@ fn days_become_partitions_and_names_tell_the_rows() {
 #[test]
 fn deliveries_that_cannot_be_kept_are_refused_whole() {
     let dir = tempfile::tempdir().expect("a folder");
-    let options = ArchiveOptions { frame_octets_max: 20_000, ..ArchiveOptions::default() };
+    let options = ArchiveOptions { frame_octets_max: 20_000, segment_rows_max: 10_000, ..ArchiveOptions::default() };
     let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
     let mut builder = FlowBatchBuilder::new(1);
     builder.begin_rows(1);
@@ -177,6 +177,12 @@ fn deliveries_that_cannot_be_kept_are_refused_whole() {
         Err(ArchiveError::FrameTooLarge { octets, octets_max: 20_000 }) => assert!(octets >= 40_000),
         other => panic!("{other:?}"),
     }
+    builder.begin_rows(70_000);
+    builder.time(Column::Received).repeat(1, 70_000);
+    let long = Delivery::from(builder.finish());
+    let error = writer.append(long).expect_err("too long");
+    assert!(matches!(error, ArchiveError::DeliveryTooLong { rows: 70_000, rows_max: 65_536 }), "{error:?}");
+    assert!(error.is_too_large() && !error.may_pass());
     let empty = Delivery {
         flows: Some(builder.finish()),
         side_tables: SideTables { books: Some(BooksBatch::from_rows(&[])), ..SideTables::default() },

@@ -150,7 +150,7 @@ options! {
 const RETRY: Duration = Duration::from_millis(500);
 /// Longest time for which the end waits for what is being written again after a failed sync.
 const LAST_SYNC: Duration = Duration::from_secs(5);
-/// How often that is reported while it lasts.
+/// How often a full disk is reported while it is waited for without an end.
 const WARNING_EVERY: Duration = Duration::from_mins(1);
 
 impl ArchiveSinkOptions {
@@ -308,13 +308,13 @@ impl Archive {
         let Some(writer) = &mut self.writer else {
             return Err(AppendError::Final(ComponentError::new("the archive is closed")));
         };
-        let began = Instant::now();
+        let (began, give_up_after) = (Instant::now(), self.give_up_after);
         let (mut next_warning, mut is_awaited) = (began, false);
         loop {
             let last_try = self.stop.is_set();
             // columns are shared, so a copy to try again with costs nothing
             let Err(error) = writer.append(delivery.clone()) else { return Ok(()) };
-            if matches!(error, ArchiveError::FrameTooLarge { .. }) {
+            if error.is_too_large() {
                 return Err(AppendError::TooLarge(error));
             }
             self.failures.add(1);
@@ -329,17 +329,20 @@ impl Archive {
                 self.refused.add(delivery.rows() as u64);
                 return Err(AppendError::Stopped(self.failed(error)));
             }
-            if last_try || !error.may_pass() || self.give_up_after.is_some_and(|limit| waited >= limit) {
+            if last_try || !error.may_pass() {
                 self.refused.add(delivery.rows() as u64);
                 return Err(AppendError::Final(self.failed(error)));
             }
+            if give_up_after.is_some_and(|limit| waited >= limit) {
+                self.refused.add(delivery.rows() as u64);
+                let (folder, secs) = (self.folder.display(), waited.as_secs());
+                let message = format!("cannot write to the archive {folder}, which took nothing for {secs} s");
+                return Err(AppendError::Final(ComponentError::caused(message, error)));
+            }
             if Instant::now() >= next_warning {
-                tracing::warn!(
-                    "the archive takes nothing for {} s, trying again: {}",
-                    waited.as_secs(),
-                    ComponentError::caused("append", error).chain()
-                );
-                next_warning += WARNING_EVERY;
+                let cause = ComponentError::caused("append", error).chain();
+                tracing::warn!("{}: {cause}", waiting_text(waited, give_up_after));
+                next_warning += warning_interval(give_up_after);
             }
             thread::sleep(RETRY);
         }
@@ -387,6 +390,17 @@ impl Archive {
             );
         }
     }
+}
+
+/// How often it is reported that a disk takes nothing: a few times before the wait for it has an end, if it has one.
+fn warning_interval(give_up_after: Option<Duration>) -> Duration {
+    give_up_after.map_or(WARNING_EVERY, |limit| WARNING_EVERY.min(limit / 4))
+}
+
+/// How long a disk has taken nothing, and how long it is waited for.
+fn waiting_text(waited: Duration, give_up_after: Option<Duration>) -> String {
+    let end = give_up_after.map_or_else(String::new, |limit| format!(" until {} s are over", limit.as_secs()));
+    format!("the archive takes nothing for {} s, trying again{end}", waited.as_secs())
 }
 
 /// Reports to senders that their flows are not kept.

@@ -14,8 +14,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::{CaptureError, Input, MessageFile, export_ms, looks_like_messages};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, Notices, Opener, OptionError,
-    Outlet, Pulled, Role, Source, options,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, FileReceipts, Notices, Opener,
+    OptionError, Outlet, Pulled, Role, Source, options,
 };
 use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
@@ -132,8 +132,10 @@ struct Reading {
     is_begun: bool,
     /// The file that is read, until the decoder gets something of it.
     untouched: Option<PathBuf>,
-    /// Files of which nothing was handed on; the decoder may have flows of them.
+    /// Files of which nothing was handed on; the decoder may have sets of them that wait.
     not_handed_on: Vec<PathBuf>,
+    /// Of the file that is read.
+    receipts: FileReceipts,
 }
 
 /// What is counted of files.
@@ -180,6 +182,7 @@ impl Reading {
             is_begun: false,
             untouched: None,
             not_handed_on: Vec::new(),
+            receipts: FileReceipts::default(),
             books: BooksCounters::new(context),
         }
     }
@@ -191,6 +194,8 @@ impl Reading {
             }
             self.is_begun = false;
             self.untouched = Some(path.clone());
+            self.receipts = self.notices.file_receipts(path);
+            let sets_waiting_in = self.decoder.statistics().total(weir_flow::Counter::SetsWaitingIn);
             let (end, is_refused) = match self.file(path) {
                 Ok(()) => (FileEnd::Whole, false),
                 Err(error) => {
@@ -199,11 +204,22 @@ impl Reading {
                     (FileEnd::Damaged, is_of_the_system(&error))
                 }
             };
+            // what is handed on later is of other files
+            self.deliver();
             if self.is_begun && !is_refused && !self.stop.load(Ordering::Acquire) {
                 self.notices.file_ended(path, end);
+                if !self.leaves_waiting(sets_waiting_in) {
+                    self.receipts.ended(end);
+                }
             }
         }
-        self.deliver();
+    }
+
+    /// Whether sets of the file that was read just now may wait for a Template that another file has. Before it,
+    /// `sets_waiting_in` sets had been put aside.
+    fn leaves_waiting(&self, sets_waiting_in: u64) -> bool {
+        let statistics = self.decoder.statistics();
+        statistics.sets_waiting > 0 && statistics.total(weir_flow::Counter::SetsWaitingIn) > sets_waiting_in
     }
 
     fn file(&mut self, path: &Path) -> Result<(), ComponentError> {
@@ -302,13 +318,13 @@ impl Reading {
     /// Hands on what the decoder holds.
     fn deliver(&mut self) {
         loop {
-            let delivery = self.decoder.take_delivery();
+            let mut delivery = self.decoder.take_delivery();
             if delivery.is_empty() {
                 break;
             }
-            if delivery.flows.is_some() {
-                self.not_handed_on.drain(..).for_each(|path| self.notices.file_begun(&path));
-            }
+            // books and options count twice as well when a file is read again
+            self.not_handed_on.drain(..).for_each(|path| self.notices.file_begun(&path));
+            self.receipts.attach(&mut delivery);
             if self.deliveries.send(delivery).is_err() {
                 // nobody takes anything any more
                 self.stop.store(true, Ordering::Release);
@@ -385,6 +401,26 @@ mod tests {
         let counted = ["messages", "messages_damaged", "octets_skipped", "files_failed", "records_lost"];
         assert_eq!(counted.map(|name| outcome.counter(name)), [2 * captured.datagrams, 0, 66, 0, 0]);
         assert_eq!(outcome.counter("stream_messages"), 2 * captured.datagrams);
+    }
+
+    /// A message of IPFIX without a set (RFC 7011, section 3.1): nothing comes of it but lines of the books.
+    #[test]
+    fn a_file_of_which_only_books_are_handed_on_is_begun() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("empty.ipfix");
+        let exported_secs = 1_767_225_600_u32.to_be_bytes();
+        let message = [&[0, 10, 0, 16][..], &exported_secs, &[0; 8]].concat();
+        std::fs::write(&path, message).expect("written");
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        let taken = Arc::clone(&begun);
+        let taker = move |path: &Path| taken.lock().expect("no panic").push(path.to_owned());
+        let context = ComponentContext { notices: Notices::default().with_begun(taker), ..ComponentContext::default() };
+        let (sender, deliveries) = bounded(AHEAD);
+        let reading = Reading::new(Decoder::new(Limits::default()), None, sender, Arc::default(), &context);
+        reading.run(std::slice::from_ref(&path));
+        let deliveries: Vec<Delivery> = deliveries.iter().collect();
+        assert!(!deliveries.is_empty() && deliveries.iter().all(|delivery| delivery.flows.is_none()));
+        assert_eq!(*begun.lock().expect("no panic"), [path]);
     }
 
     /// The second file is a pipe: it is open, and nothing of it was read, when reading is stopped.

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, Notices, Opener, OptionError,
-    Outlet, Pulled, Role, Source, choices, options,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, FileReceipts, Notices, Opener,
+    OptionError, Outlet, Pulled, Role, Source, choices, options,
 };
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Column, Delivery, SideTables};
@@ -160,6 +160,8 @@ struct Reading {
     octets: Counter,
     reception: Reception,
     notices: Notices,
+    /// Of the file that is read.
+    receipts: FileReceipts,
 }
 
 impl Reading {
@@ -185,6 +187,7 @@ impl Reading {
             octets: counter("octets_read"),
             reception: Reception::new(context),
             notices: context.notices.clone(),
+            receipts: FileReceipts::default(),
         }
     }
 
@@ -193,6 +196,7 @@ impl Reading {
             if self.stop.load(Ordering::Acquire) {
                 break;
             }
+            self.receipts = self.notices.file_receipts(path);
             let stored = self.stored.get();
             let damaged = self.records_damaged.get() + self.blocks_damaged.get();
             match self.file(path) {
@@ -203,19 +207,25 @@ impl Reading {
                     // of what nothing could be read nothing is known
                     let is_noted = !is_damaged || self.stored.get() > stored;
                     if is_noted && !self.stop.load(Ordering::Acquire) {
-                        self.notices.file_ended(path, end);
+                        self.ended(path, end);
                     }
                 }
                 Err(error) => {
                     self.failed.add(1);
                     if self.stored.get() > stored && !is_of_the_system(&error) {
-                        self.notices.file_ended(path, FileEnd::Damaged);
+                        self.ended(path, FileEnd::Damaged);
                     }
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
                     self.notices.send(&format!("error: {error}{cause}"));
                 }
             }
         }
+    }
+
+    /// Reports that a file was read, once now, and once when its flows are kept.
+    fn ended(&self, path: &Path, end: FileEnd) {
+        self.notices.file_ended(path, end);
+        self.receipts.ended(end);
     }
 
     fn file(&mut self, path: &Path) -> Result<(), FormatError> {
@@ -277,7 +287,8 @@ impl Reading {
     }
 
     /// False when nobody takes anything any more.
-    fn hand_on(&mut self, delivery: Delivery) -> bool {
+    fn hand_on(&mut self, mut delivery: Delivery) -> bool {
+        self.receipts.attach(&mut delivery);
         let taken = self.deliveries.send(delivery).is_ok();
         if !taken {
             self.stop.store(true, Ordering::Release);
@@ -291,6 +302,7 @@ mod tests {
     use std::fmt::Write as _;
 
     use weir_chain::{AnyKind, compliance};
+    use weir_flow::Kept;
 
     use super::*;
 
@@ -314,5 +326,29 @@ mod tests {
         assert_eq!(outcome.len(), 30_001);
         let counted = ["files_read", "files_failed", "records_stored", "records_damaged"];
         assert_eq!(counted.map(|name| outcome.counter(name)), [2, 2, 30_001, 1]);
+    }
+
+    /// The receipts of two files, of which the archive has the flows of one.
+    #[test]
+    fn a_file_is_kept_when_its_flows_are() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = ["one.csv", "two.csv"].map(|name| folder.path().join(name));
+        for path in &files {
+            fs::write(path, "src_addr,packets,start\n192.0.2.1,7,2026-11-24T00:00:00Z\n").expect("written");
+        }
+        let (taken, kept) = std::sync::mpsc::channel();
+        let notices = Notices::default().with_kept(move |path: &Path, end: FileEnd| {
+            let _ = taken.send((path.to_owned(), end));
+        });
+        let context = ComponentContext { notices, ..ComponentContext::default() };
+        let (sender, deliveries) = bounded(AHEAD);
+        Reading::new(None, Vec::new(), sender, Arc::default(), &context).run(&files);
+        let mut receipts = deliveries.iter().flat_map(|delivery| delivery.side_tables.receipts);
+        assert_eq!(context.notices.files_ended().len(), 2);
+        assert_eq!(kept.try_iter().count(), 0, "nothing is kept yet");
+        receipts.next().expect("a receipt").tell(Kept::Durable { position: 1 });
+        assert_eq!(kept.try_iter().collect::<Vec<_>>(), [(files[0].clone(), FileEnd::Whole)]);
+        drop(receipts.next().expect("a receipt"));
+        assert_eq!((receipts.count(), kept.try_iter().count()), (0, 0));
     }
 }

@@ -270,6 +270,10 @@ impl Transform for Anonymise {
         Ok(())
     }
 
+    fn keeps_bursts(&self) -> bool {
+        true
+    }
+
     fn state(&self) -> State {
         let octets = match &self.method {
             Method::CryptoPan(pan) => pan.octets() as u64,

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::run::ChainError;
+use crate::run::accounts::Accounts;
 use crate::run::queue::QueueSender;
 use crate::{ComponentError, Outlet, Sink, Source, Transform};
 
@@ -15,6 +16,8 @@ pub(crate) struct Slot {
     pub outs: Vec<Option<Out>>,
     /// For each input, how many components that feed it have not ended.
     pub open_edges: Vec<usize>,
+    /// What accounts for rows that it changes; `None` where the books of its input fit its output.
+    pub accounts: Option<Accounts>,
 }
 
 /// What a slot does.
@@ -51,7 +54,8 @@ pub(crate) enum Out {
 
 impl Slot {
     pub(crate) fn new(component: usize, work: Work, open_edges: Vec<usize>) -> Self {
-        Self { component, work, outs: Vec::new(), open_edges }
+        let is_changing = matches!(&work, Work::Transform(component) if !component.keeps_bursts());
+        Self { component, work, outs: Vec::new(), open_edges, accounts: is_changing.then(Accounts::default) }
     }
 
     /// Calls into the component; a panic there is an error of the component and of nothing else.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Select, TryRecvError};
 use nix::time::{ClockId, clock_gettime};
+use weir_flow::{Delivery, SideTables};
 
 use crate::run::feed::{Feed, From};
 use crate::run::holding::Holding;
@@ -208,6 +209,9 @@ impl Worker {
         let mut rows_out = 0;
         for burst in out.drain() {
             rows_out += burst.len() as u64;
+            if let Some(accounts) = &mut self.slots[slot].accounts {
+                accounts.hand_on(burst.rows());
+            }
             self.hand_on(slot, burst);
         }
         counters.rows_out.fetch_add(rows_out, Ordering::Relaxed);
@@ -254,6 +258,9 @@ impl Worker {
         match self.slots[slot].work {
             Work::Transform(_) => {
                 let (batch, mut side_tables) = burst.into_parts();
+                if let Some(accounts) = &mut self.slots[slot].accounts {
+                    accounts.take(&batch, &side_tables);
+                }
                 if rows > 0 {
                     self.call(slot, rows, |work, out| match work {
                         Work::Transform(component) => {
@@ -266,10 +273,7 @@ impl Worker {
                         _ => Ok(()),
                     });
                 }
-                if !side_tables.is_empty() {
-                    let none = arrow::array::RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty()));
-                    self.hand_on(slot, Burst::with_side_tables(none, side_tables));
-                }
+                self.hand_on_side_tables(slot, side_tables);
             }
             Work::Sink(_) => {
                 let full = self.call(slot, rows, |work, _| match work {
@@ -284,6 +288,16 @@ impl Worker {
                 let counters = &self.shared.components[self.slots[slot].component];
                 counters.rows_discarded.fetch_add(rows as u64, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// Hands on side tables without rows, and lines for the rows that a transform has changed since the last ones.
+    fn hand_on_side_tables(&mut self, slot: usize, mut side_tables: SideTables) {
+        if let Some(accounts) = &mut self.slots[slot].accounts {
+            accounts.add_lines(&mut side_tables);
+        }
+        if !side_tables.is_empty() {
+            self.hand_on(slot, Delivery { flows: None, side_tables }.into());
         }
     }
 
@@ -304,6 +318,7 @@ impl Worker {
                 Work::Transform(component) => component.end(input, out),
                 _ => Ok(()),
             });
+            self.hand_on_side_tables(slot, SideTables::default());
         }
         if all_over {
             self.finish_slot(slot);
@@ -321,6 +336,7 @@ impl Worker {
             _ => Ok(()),
         });
         if finished.is_some() {
+            self.hand_on_side_tables(slot, SideTables::default());
             self.end_slot(slot);
         }
     }
@@ -412,6 +428,7 @@ impl Worker {
                 Work::Sink(sink) => sink.tick().map(|()| sink.is_full()),
                 _ => Ok(false),
             });
+            self.hand_on_side_tables(slot, SideTables::default());
             if full == Some(true) {
                 self.finish_slot(slot);
             }

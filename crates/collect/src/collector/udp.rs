@@ -205,7 +205,8 @@ impl DecodeThread {
         const { assert!(BURST_DATAGRAMS <= u64::BITS as usize) };
         let sessions = &self.outgoing.shared.sessions;
         let networks = sessions.allowed.networks(burst.listener);
-        let (mut admitted, mut not_allowed, mut over_rate) = (0_u64, 0, RefusedDatagrams::default());
+        let mut admitted = 0_u64;
+        let (mut not_allowed, mut over_rate) = (RefusedDatagrams::default(), RefusedDatagrams::default());
         if let Some(limiter) = &mut limiter {
             limiter.move_to(Instant::now());
         }
@@ -214,16 +215,17 @@ impl DecodeThread {
         {
             let address = arrival.source.ip();
             if !is_allowed(&networks, address.to_canonical()) {
-                not_allowed += 1;
+                not_allowed.add(address);
             } else if limiter.as_mut().is_some_and(|limiter| !limiter.admits(address)) {
                 over_rate.add(address);
             } else {
                 admitted |= 1 << number;
             }
         }
-        if not_allowed > 0 {
-            decoder.count_unassigned(socket::now_ms(), Counter::DatagramsNotAllowed, not_allowed);
+        if not_allowed.datagrams > 0 {
+            decoder.count_unassigned(socket::now_ms(), Counter::DatagramsNotAllowed, not_allowed.datagrams);
         }
+        sessions.tally.count_not_allowed(&not_allowed);
         if let Some(limiter) = limiter {
             sessions.tally.count_over_rate(&over_rate, limiter.take_forgotten());
         }

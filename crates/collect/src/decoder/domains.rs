@@ -10,9 +10,9 @@ use super::sessions::SessionDomains;
 use crate::Limits;
 use crate::domain::{Domain, DomainKey, DomainStatus, EvictionPriority, Usefulness};
 use crate::limits::CANDIDATE_OCTETS;
-use crate::rate::{RefusedDatagrams, source_of};
+use crate::rate::source_of;
 use crate::session::Session;
-use crate::shares::Shares;
+use crate::shares::{BeyondShare, Shares};
 
 /// A source that has its share replaces as many of its domains in a second as it has, and this many at least.
 const REPLACED_MIN: usize = 1_024;
@@ -62,8 +62,8 @@ pub(super) struct Domains {
     shares: Shares,
     /// Sources that have their share, which are a few at a time.
     own: HashMap<IpAddr, OwnDomains, foldhash::fast::RandomState>,
-    /// Datagrams for whose new domain no other of its source, which has its share, had to give way.
-    refused: RefusedDatagrams,
+    /// What came of sources that have their share, since that was asked last.
+    beyond_share: BeyondShare,
 }
 
 impl Index<u32> for Domains {
@@ -94,7 +94,7 @@ impl Domains {
             eviction: EvictionOrder::default(),
             shares: Shares::of_places(domains_max),
             own: HashMap::default(),
-            refused: RefusedDatagrams::default(),
+            beyond_share: BeyondShare::default(),
         }
     }
 
@@ -151,7 +151,9 @@ impl Domains {
         if self.index.get(&key) == Some(&index) {
             self.index.remove(&key);
         }
-        self.sessions.remove(key.session, index);
+        if self[index].activity.status != DomainStatus::Ended {
+            self.sessions.remove(key.session, index);
+        }
         if let Some(ports) = &mut self.ports {
             ports.remove(key, index);
         }
@@ -184,19 +186,26 @@ impl Domains {
     /// source has replaced as many within the last second as it has: looking a domain up costs little, and making one does not.
     fn next_evicted_of(&mut self, source: IpAddr, now_ms: i64, limits: &Limits) -> Option<u32> {
         let evicted = self.next_own(source, now_ms, limits);
-        if evicted.is_none() {
-            self.refused.add(source);
+        match evicted {
+            Some(_) => self.beyond_share.replaced += 1,
+            None => self.beyond_share.refused += 1,
         }
+        self.beyond_share.last = Some(source);
         evicted
     }
 
     fn next_own(&mut self, source: IpAddr, now_ms: i64, limits: &Limits) -> Option<u32> {
+        let taken = self.shares.taken_by(source);
+        if taken == 0 {
+            // where there is no place at all, each forged address would have an entry
+            return None;
+        }
         if !self.own.contains_key(&source) {
             let shares = &self.shares;
             self.own.retain(|other, _| shares.left_to(*other) == 0);
         }
         let own = self.own.entry(source).or_default();
-        if !own.may_replace(now_ms, self.shares.taken_by(source)) {
+        if !own.may_replace(now_ms, taken) {
             return None;
         }
         let priority = |domain: &Domain| {
@@ -208,9 +217,9 @@ impl Domains {
         Some(evicted)
     }
 
-    /// Datagrams since the last call for whose new domain none of the domains of its source could be replaced.
-    pub(super) fn take_refused(&mut self) -> RefusedDatagrams {
-        std::mem::take(&mut self.refused)
+    /// What came since the last call from sources that have their share.
+    pub(super) fn take_beyond_share(&mut self) -> BeyondShare {
+        std::mem::take(&mut self.beyond_share)
     }
 
     /// Charges a domain to its exporter, which sends itself, whoever has sent in its name before.
@@ -352,9 +361,33 @@ mod tests {
             replaced
         };
         assert_eq!([0, 999, 1_000].map(&mut replace), [4_499, 0, 4_499]);
-        let refused = domains.take_refused();
-        assert_eq!((refused.datagrams, refused.last), (3, Some(one)), "each round ends with one");
-        assert_eq!(domains.take_refused().datagrams, 0);
+        let beyond = domains.take_beyond_share();
+        assert_eq!((beyond.refused, beyond.last), (3, Some(one)), "each round ends with one");
+        assert_eq!(beyond.replaced, 2 * 4_499);
+        assert_eq!(domains.take_beyond_share(), BeyondShare::default());
+    }
+
+    /// A source that has its share is known before it sends so much that something is refused.
+    #[test]
+    fn a_source_whose_domains_replace_one_another_is_known() {
+        let limits = Limits::default();
+        let mut domains = Domains::new(1);
+        let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], 4_739)));
+        let index = domains.vacancy(1).expect("a place");
+        domains.insert(index, Domain::new(DomainKey { session, version: 10, domain: 0 }, &limits));
+        let source = domains[index].sender;
+        assert_eq!(domains.next_evicted_of(source, 0, &limits), Some(index));
+        assert_eq!(domains.take_beyond_share(), BeyondShare { refused: 0, replaced: 1, last: Some(source) });
+    }
+
+    #[test]
+    fn where_there_is_no_place_nothing_is_kept_of_who_wants_one() {
+        let limits = Limits { domains_max: 0, ..Limits::default() };
+        let mut domains = Domains::new(0);
+        for last in 0..=255 {
+            assert!(domains.next_place(IpAddr::from([192, 0, 2, last]), 0, &limits).is_none());
+        }
+        assert_eq!((domains.own.len(), domains.take_beyond_share().refused), (0, 256));
     }
 
     /// Orders of eviction that nobody asks for do not grow with each domain that is replaced.

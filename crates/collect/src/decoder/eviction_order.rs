@@ -42,8 +42,9 @@ impl<P: Ord> Default for EvictionOrder<P> {
 
 impl<P: Ord> EvictionOrder<P> {
     /// Adds a new domain, which is worth no less than this, to an order of so many. When the order has twice as many entries it
-    /// is forgotten, and the next request looks at all domains. That costs each new domain half a look, however requests and
-    /// new domains alternate: an order that is asked for only now and then must not grow with what is added in between.
+    /// is forgotten, and the next request looks at all domains. In the order of all domains that costs each new domain a look or
+    /// less, however requests and new domains alternate; in that of a source, which has T of the N domains that are looked at, N / T
+    /// looks. An order that is asked for only now and then must not grow with what is added in between.
     pub(super) fn add(&mut self, priority: P, index: u32, domains: usize) {
         if self.renewed_ms.is_none() {
             return;

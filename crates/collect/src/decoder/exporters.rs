@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use weir_flow::{BooksRow, Counter, EXPORT_VERSION_SFLOW5, SequenceRow};
+use weir_flow::{BooksBatch, Counter, EXPORT_VERSION_SFLOW5, SequenceRow};
 use weir_wire::{Template, TemplateId, TemplateRecord, TemplateRecords, WireError};
 
 use super::books::{Books, class_counter};
@@ -100,7 +100,12 @@ impl Exporters {
     /// Counts what was decoded of the samples of a datagram.
     pub(super) fn count_samples(&mut self, index: u32, decoded: &DecodedSamples) {
         for error in &decoded.errors {
-            self.books.count_error(index, Some(*error));
+            // then every sample that the header counts was read: what an agent appends to them is no loss
+            if matches!(error, WireError::TrailingOctets { .. }) {
+                self.books.note_error(*error);
+            } else {
+                self.books.count_error(index, Some(*error));
+            }
         }
         self.books.count_all(index, decoded.counts());
         if decoded.flows > 0 {
@@ -116,8 +121,8 @@ impl Exporters {
         }
     }
 
-    /// The lines of the books since the last call.
-    pub(super) fn take_lines(&mut self) -> Vec<BooksRow> {
+    /// The lines of the books since the last call, if there are any.
+    pub(super) fn take_lines(&mut self) -> Option<BooksBatch> {
         let lines = self.books.ledger.take_lines();
         self.vacate();
         lines

@@ -29,19 +29,19 @@ mod templates;
 use std::net::SocketAddr;
 
 use weir_flow::sequences::sequence_rows;
-use weir_flow::{BooksBatch, Counter, Delivery, SequenceRow, SideTables};
+use weir_flow::{Counter, Delivery, SequenceRow, SideTables};
 use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 
 use crate::Limits;
 use crate::clock::MessageClock;
 use crate::inspection::Diagnosis;
-use crate::rate::RefusedDatagrams;
 use crate::relay::network::AgentRule;
 use crate::sequence::Arrival;
 use crate::session::Session;
+use crate::shares::BeyondShare;
 use crate::spool::{Answer, Request};
 use crate::state::StateError;
-use crate::waiting::set::GatheredSets;
+use crate::waiting::set::{GatheredRuns, GatheredSets};
 use exporters::Exporters;
 use fixed_format::{FixedFormats, FixedPacket};
 use messages::{DecodedSets, SetsMessage};
@@ -172,11 +172,10 @@ impl Decoder {
         self.decode_released();
         // before domains are forgotten whose lines are taken
         let mut sequences = self.exporters.take_sequences();
-        let lines = self.exporters.take_lines();
+        let books = self.exporters.take_lines();
         sequences.extend(self.exporters.take_sequences());
         let (flows, mut others) = self.tables.take();
         others.extend(sequence_rows(&sequences));
-        let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
         Delivery { flows, side_tables: SideTables { books, others, ..SideTables::default() } }
     }
 
@@ -201,9 +200,9 @@ impl Decoder {
         }
     }
 
-    /// Datagrams refused since the last call because their source has its share of all domains; they are in the books.
-    pub(crate) fn take_beyond_share(&mut self) -> RefusedDatagrams {
-        self.exporters.domains.take_refused()
+    /// What came since the last call from sources that have their share of all domains; it is in the books.
+    pub(crate) fn take_beyond_share(&mut self) -> BeyondShare {
+        self.exporters.domains.take_beyond_share()
     }
 
     /// What was seen of each Observation Domain so far. Costs as much as there are domains.
@@ -330,9 +329,12 @@ impl Decoder {
         decoded
     }
 
-    /// Keeps the sets of a message that have to wait.
+    /// Keeps the sets of a message that have to wait, but for those that are too short and too many.
     fn keep(&mut self, index: u32, gathered: &mut GatheredSets<'_>, clock: &MessageClock) {
-        for (id, sets) in gathered.take_runs(clock) {
+        let GatheredRuns { runs, left_out } = gathered.take_runs(clock);
+        let counts = [Counter::SetsWaitingIn, Counter::SetsExpired].map(|counter| (counter, left_out));
+        self.exporters.books.count_all(index, counts);
+        for (id, sets) in runs {
             self.exporters.wait(index, id, sets);
         }
     }

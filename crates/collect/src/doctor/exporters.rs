@@ -43,6 +43,10 @@ pub(super) fn judge_machine(machine: &Machine) -> Vec<Finding> {
         let evidence = format!("{count} datagrams {what}, {received} received");
         findings.push(Finding::new(ailment, None, None, evidence));
     }
+    if machine.messages_longer > 0 {
+        let evidence = format!("{} messages have octets behind their end", machine.messages_longer);
+        findings.push(Finding::new(Ailment::Longer, None, None, evidence));
+    }
     findings
 }
 

@@ -57,7 +57,7 @@ macro_rules! ailments {
 ailments! {
     KernelDrops "kernel_drops" Error "raise net.core.rmem_max (sysctl) and --buffer; if it goes on, decoding or the disk is too slow: share the port among more --sockets";
     QueueDrops "queue_drops" Error "the machine decodes what comes over DTLS, or writes, too slowly: use more cores, or faster disks";
-    ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max, of which one address, or one IPv6 network of 64 bits, has half at most, and more as long as a quarter is vacant; the log names an address that wants more: raise the limit, or find the sender that floods the port";
+    ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max, of which one address, or one IPv6 network of 64 bits, has half at most, and more as long as a quarter is vacant; the log of a collector names an address that wants more: raise the limit, or find the sender that floods the port";
     OverRate "over_rate" Error "one address sends more datagrams a second than rate_per_source allows; the log names it: raise the limit if it is an exporter, or find out who floods the port";
     CutShort "cut_short" Warning "take the capture with the whole length of packets (tcpdump -s 0) and all fragments; set the exporter's datagrams to less than the path MTU";
     Loss "loss" Error "datagrams are lost between exporter and collector: look for full queues and policers on the path, and at the exporter's own drop counters";
@@ -82,6 +82,7 @@ ailments! {
     SamplingChanged "sampling_changed" Hint "the sampling interval changed; each flow keeps the interval in force when it was received";
     SamplingUnknown "sampling_unknown" Warning "flows name a sampler whose interval is not known: configure the exporter to send its sampler options, every 60 s";
     Undecodable "undecodable" Warning "datagrams contradict themselves: look for datagrams cut on the way, or a fault of the exporter";
+    Longer "longer" Hint "octets follow the end of messages: some exporters append octets of their own, and nothing is missing when no other finding says so";
     Foreign "foreign" Warning "datagrams of no known export protocol, or cut within the header: send them elsewhere, or configure NetFlow, IPFIX or sFlow";
     StartAfterEnd "start_after_end" Warning "flows start after they end: a fault of the exporter, whose durations must not be trusted";
     FutureFlows "future_flows" Warning "flows end after they were received: the exporter's clock or uptime is wrong";

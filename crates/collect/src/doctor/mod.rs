@@ -24,10 +24,11 @@ use std::time::{Duration, Instant};
 
 use weir_capture::CaptureError;
 use weir_flow::{Counter, Delivery};
+use weir_wire::WireError;
 
 use crate::capture::{self, CaptureReport};
 use crate::inspection::Diagnosis;
-use crate::{CollectError, Collector, Decoder, Limits, Next};
+use crate::{CollectError, Collector, Decoder, DecoderStatistics, Limits, Next};
 
 pub use books::examine_books;
 pub use finding::{Ailment, Finding, Severity};
@@ -56,11 +57,14 @@ pub struct Machine {
     pub datagrams: u64,
     /// Packets of the capture, where one is examined.
     pub packets: Option<u64>,
+    /// Messages with octets behind their end.
+    pub messages_longer: u64,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { totals: [0; Counter::COUNT], datagrams_truncated: 0, datagrams: 0, packets: None }
+        let totals = [0; Counter::COUNT];
+        Self { totals, datagrams_truncated: 0, datagrams: 0, packets: None, messages_longer: 0 }
     }
 }
 
@@ -112,9 +116,17 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
     decoder.expire(now_ms);
     look_at_all(&mut doctor, &mut decoder);
     let CaptureReport { datagrams_truncated, frames, .. } = seen;
-    let totals = decoder.statistics().totals;
-    let machine = Machine { totals, datagrams_truncated, datagrams: examined, packets: Some(frames) };
+    let statistics = decoder.statistics();
+    let (totals, messages_longer) = (statistics.totals, messages_longer(&statistics));
+    let packets = Some(frames);
+    let machine = Machine { totals, datagrams_truncated, datagrams: examined, packets, messages_longer };
     (doctor.report(&decoder.diagnoses(), &machine), outcome)
+}
+
+/// How many messages had octets behind their end.
+fn messages_longer(statistics: &DecoderStatistics) -> u64 {
+    let label = WireError::TrailingOctets { octets: 0 }.label();
+    statistics.problems.iter().filter(|(name, _)| *name == label).map(|(_, count)| count).sum()
 }
 
 fn look_at_all(doctor: &mut Doctor, decoder: &mut Decoder) {
@@ -148,6 +160,7 @@ pub fn examine_live(collector: &mut Collector, duration: Duration) -> Result<Rep
     }
     let mut machine = Machine::default();
     for statistics in collector.statistics() {
+        machine.messages_longer += messages_longer(&statistics);
         machine.totals.iter_mut().zip(statistics.totals).for_each(|(total, count)| *total += count);
     }
     machine.datagrams = machine.totals[Counter::Datagrams as usize];

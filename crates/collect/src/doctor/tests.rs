@@ -400,6 +400,16 @@ fn sflow(sequence: u32, uptime_secs: u32) -> Vec<u8> {
     datagram.iter().chain(&sample).flat_map(|word| word.to_be_bytes()).collect()
 }
 
+/// Longer than its samples, and not cut: worth a hint, and no loss.
+#[test]
+fn octets_behind_messages_are_a_hint() {
+    let machine = Machine { messages_longer: 537, ..Machine::default() };
+    let report = Doctor::default().report(&[], &machine);
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.severity)).collect();
+    assert_eq!(found, [(Ailment::Longer, Severity::Hint)]);
+    assert_eq!(report.findings[0].evidence, "537 messages have octets behind their end");
+}
+
 #[test]
 fn an_agent_of_sflow_is_healthy_until_it_starts_again() {
     let at = |second: u32, octets| (1, STARTED_MS + i64::from(second) * 1_000, octets);

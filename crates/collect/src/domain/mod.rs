@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use crate::Limits;
 use crate::decoder::sflow::AgentState;
+use crate::domain_key::ExporterOctets;
 use crate::inspection::Inspection;
 use crate::rate::source_of;
 use crate::sampling::Samplers;
@@ -21,7 +22,7 @@ pub(crate) use templates::{CompiledTemplate, DomainTemplates, TemplateCount};
 pub(crate) struct Domain {
     pub key: DomainKey,
     /// See [`DomainKey::exporter`].
-    pub exporter: Vec<u8>,
+    pub exporter: ExporterOctets,
     /// The source of whose share of all domains it is a part: the exporter's, unless another sends for an agent of sFlow.
     pub sender: IpAddr,
     pub templates: DomainTemplates,

@@ -152,7 +152,7 @@ impl Spool {
     /// Does what a decoder asks. `answer` hands an answer to a decoder, and is false when that decoder has ended.
     pub fn serve(&mut self, decoder: u16, request: Request, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         match request.0 {
-            SpoolRequest::Put(key, set) => self.put(decoder, key, &set, answer),
+            SpoolRequest::Put(key, sets) => sets.for_each(|set| self.put(decoder, key, &set, answer)),
             SpoolRequest::Recall(key) => self.recall(decoder, key, answer),
         }
         self.report_damaged(answer);

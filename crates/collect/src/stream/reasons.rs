@@ -12,6 +12,7 @@ use weir_secure::AcceptError;
 
 use super::framing::FramingError;
 use crate::rate::RefusedDatagrams;
+use crate::shares::BeyondShare;
 
 macro_rules! reasons {
     ($($counter:ident { $($variant:ident $label:literal,)* })*) => {
@@ -71,6 +72,9 @@ reasons! {
     }
     DatagramsOverRate {
         OverRate "datagrams_over_rate",
+    }
+    DatagramsNotAllowed {
+        SenderNotAllowed "senders_not_allowed",
     }
     DatagramsRefused {
         BeyondShare "domains_beyond_share",
@@ -184,16 +188,27 @@ impl Tally {
         });
     }
 
-    /// Counts datagrams of sources that have their share of all Observation Domains, which a decoder has refused and entered in
-    /// the books, and says so.
-    pub(crate) fn count_beyond_share(&self, refused: &RefusedDatagrams) {
-        let (datagrams, Some(source)) = (refused.datagrams, refused.last) else { return };
+    /// Counts datagrams of sources that are not allowed, which a decoder has entered in the books, and says so.
+    pub(crate) fn count_not_allowed(&self, not_allowed: &RefusedDatagrams) {
+        let (datagrams, Some(source)) = (not_allowed.datagrams, not_allowed.last) else { return };
+        self.reasons[Reason::SenderNotAllowed as usize].fetch_add(datagrams, Ordering::Relaxed);
+        let source = source.to_canonical();
+        self.say(Reason::SenderNotAllowed, datagrams, || {
+            format!("datagrams of {source} not looked at: it is not among the senders that are allowed")
+        });
+    }
+
+    /// Counts datagrams of new Observation Domains of sources that have their share of all, which a decoder has refused or for which
+    /// it has forgotten others of the same source and has entered that in the books, and says so.
+    pub(crate) fn count_beyond_share(&self, beyond: BeyondShare) {
+        let BeyondShare { refused, replaced, last: Some(source) } = beyond else { return };
+        let datagrams = refused + replaced;
         self.reasons[Reason::BeyondShare as usize].fetch_add(datagrams, Ordering::Relaxed);
         let source = source.to_canonical();
         self.say(Reason::BeyondShare, datagrams, || {
-            format!(
-                "datagrams of {source} refused: it has as many Observation Domains as domains_max leaves to one source"
-            )
+            let end =
+                if refused > 0 { "datagrams of new ones are refused" } else { "its own are forgotten for new ones" };
+            format!("{source} sends of more Observation Domains than domains_max leaves to one source: {end}")
         });
     }
 
@@ -264,15 +279,33 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_is_not_allowed_is_named_once_a_minute_and_is_in_the_books_already() {
+        let tally = Tally::default();
+        let refused = RefusedDatagrams { datagrams: 27, last: Some(std::net::IpAddr::from([198, 51, 100, 7])) };
+        (0..2).for_each(|_| tally.count_not_allowed(&refused));
+        tally.count_not_allowed(&RefusedDatagrams::default());
+        let notice = tally.take_notice().expect("a notice");
+        assert!(notice.contains("198.51.100.7") && notice.contains("allowed"), "{notice}");
+        assert_eq!(tally.take_notice(), None);
+        assert_eq!(tally.problems(), [("senders_not_allowed", 54)]);
+        assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
+    }
+
+    #[test]
     fn a_source_beyond_its_share_is_named_once_a_minute_and_is_in_the_books_already() {
         let tally = Tally::default();
-        let refused = RefusedDatagrams { datagrams: 3, last: Some(std::net::IpAddr::from([192, 0, 2, 7])) };
-        (0..2).for_each(|_| tally.count_beyond_share(&refused));
-        tally.count_beyond_share(&RefusedDatagrams::default());
+        let source = Some(std::net::IpAddr::from([192, 0, 2, 7]));
+        let beyond = BeyondShare { refused: 2, replaced: 1, last: source };
+        (0..2).for_each(|_| tally.count_beyond_share(beyond));
+        tally.count_beyond_share(BeyondShare::default());
         let notice = tally.take_notice().expect("a notice");
         assert!(notice.contains("192.0.2.7") && notice.contains("domains_max"), "{notice}");
         assert_eq!(tally.take_notice(), None);
         assert_eq!(tally.problems(), [("domains_beyond_share", 6)]);
         assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
+        let tally = Tally::default();
+        tally.count_beyond_share(BeyondShare { refused: 0, replaced: 1, last: source });
+        let notice = tally.take_notice().expect("a notice");
+        assert!(notice.contains("192.0.2.7") && notice.contains("forgotten"), "{notice}");
     }
 }

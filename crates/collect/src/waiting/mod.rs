@@ -251,13 +251,9 @@ impl WaitingSets {
             let age_ms_max = if goes_to_disk { self.age_ms_max.min(MEMORY_MS_MAX) } else { self.age_ms_max };
             let before_ms = now_ms.saturating_sub(age_ms_max);
             let ((index, template), run) = self.memory.pop_oldest(before_ms, octets_max)?;
-            let (key, mut numbers) = (SetKey { domain: domains.key(index), template }, run.numbers());
-            for set in run {
-                if !self.spooled.put(key, set) {
-                    // nor is there one for those behind it
-                    return Some((key, numbers));
-                }
-                numbers.start += 1;
+            let (key, numbers) = (SetKey { domain: domains.key(index), template }, run.numbers());
+            if !self.spooled.put(key, run) {
+                return Some((key, numbers));
             }
         }
     }
@@ -277,9 +273,8 @@ impl WaitingSets {
         let waiting = self.memory.remove_domain(index);
         let mut dropped = 0;
         for (template, run) in released.into_iter().map(|((_, id), run)| (id, run)).chain(waiting) {
-            for set in run {
-                dropped += u64::from(!self.spooled.put(SetKey { domain, template }, set));
-            }
+            let sets = run.sets() as u64;
+            dropped += if self.spooled.put(SetKey { domain, template }, run) { 0 } else { sets };
         }
         let recalled = self.recalls.range((index, TemplateId::MIN)..=(index, TemplateId::MAX));
         for key in recalled.map(|(key, _)| *key).collect::<Vec<_>>() {

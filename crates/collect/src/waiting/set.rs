@@ -20,18 +20,19 @@ pub(crate) struct WaitingSet {
 /// The number of sets that no account of sequence numbers waits for.
 pub(crate) const UNNUMBERED: u64 = u64::MAX;
 
-/// Octets that a waiting set, or a run of them, costs in addition to what is in it: its entries in three trees that are at least half full.
+/// Octets that a run of sets costs while it is kept, in addition to what is in it: its entries in three trees that are at least half full.
 pub(super) const OVERHEAD_OCTETS: usize = 320;
-
-impl WaitingSet {
-    /// What it costs while it is kept.
-    pub(crate) fn octets(&self) -> usize {
-        self.body.len() + OVERHEAD_OCTETS
-    }
-}
 
 /// Most sets of a run. On disk each is by itself: so many short ones cost little more there than a long one.
 const RUN_SETS_MAX: usize = 64;
+/// A run of fewer octets is short: hardly any record is, and to keep it costs a hundred times as much as to read a record of
+/// that length.
+const SHORT_RUN_OCTETS: usize = 24;
+/// Of a message one short run is kept, and one more for each of so many octets of sets that wait: who sends a set for each of
+/// many templates has long ones among them.
+const OCTETS_PER_SHORT_RUN: usize = 128;
+/// Octets of a set before its body.
+const SET_HEADER_OCTETS: usize = 4;
 
 /// Data Sets of one message that wait for the same template, in the order in which they came. Most are of one set; an exporter
 /// that sends very short ones has them kept together, since a place of its own costs a hundred times as much as such a set.
@@ -110,22 +111,48 @@ impl<'m> GatheredSets<'m> {
         self.sets.push((template, body));
     }
 
-    /// Takes all of them. Those of a template are in the order in which they came.
-    pub(crate) fn take_runs(&mut self, clock: &MessageClock) -> Vec<(TemplateId, SetRun)> {
+    /// Takes all of them. Those of a template are in the order in which they came. What there are too many short runs of is left
+    /// out.
+    pub(crate) fn take_runs(&mut self, clock: &MessageClock) -> GatheredRuns {
+        let mut gathered = GatheredRuns::default();
         if self.sets.is_empty() {
-            return Vec::new();
+            return gathered;
         }
         let mut sets = std::mem::take(&mut self.sets);
         // keeps the order of equal ones
         sets.sort_by_key(|(template, _)| *template);
+        let octets: usize = sets.iter().map(|(_, body)| SET_HEADER_OCTETS + body.len()).sum();
+        let mut short_left = 1 + octets / OCTETS_PER_SHORT_RUN;
         let of_a_template = sets.chunk_by(|(one, _), (other, _)| one == other);
-        let runs = of_a_template.flat_map(|sets| sets.chunks(RUN_SETS_MAX));
-        runs.filter_map(|sets| Some((sets.first()?.0, run_of(sets, clock)))).collect()
+        for sets in of_a_template.flat_map(|sets| sets.chunks(RUN_SETS_MAX)) {
+            let Some((template, _)) = sets.first() else { continue };
+            if octets_of(sets) < SHORT_RUN_OCTETS {
+                if short_left == 0 {
+                    gathered.left_out += sets.len() as u64;
+                    continue;
+                }
+                short_left -= 1;
+            }
+            gathered.runs.push((*template, run_of(sets, clock)));
+        }
+        gathered
     }
 }
 
+/// Data Sets of a message that have to wait, together with those of the same template.
+#[derive(Debug, Default)]
+pub(crate) struct GatheredRuns {
+    pub runs: Vec<(TemplateId, SetRun)>,
+    /// Sets that are not kept.
+    pub left_out: u64,
+}
+
+fn octets_of(sets: &[(TemplateId, &[u8])]) -> usize {
+    sets.iter().map(|(_, body)| body.len()).sum()
+}
+
 fn run_of(sets: &[(TemplateId, &[u8])], clock: &MessageClock) -> SetRun {
-    let mut bodies: Vec<u8> = Vec::with_capacity(sets.iter().map(|(_, body)| body.len()).sum());
+    let mut bodies: Vec<u8> = Vec::with_capacity(octets_of(sets));
     let mut ends: Vec<u32> = Vec::with_capacity(sets.len() - 1);
     for (number, (_, body)) in sets.iter().enumerate() {
         if number > 0 {
@@ -156,8 +183,8 @@ mod tests {
         // two templates in turns, and one set of a third
         bodies.iter().zip(0..).for_each(|(body, number)| gathered.push(id(258 - number % 2), body));
         gathered.push(id(256), &[7; 9]);
-        let mut runs = gathered.take_runs(&clock);
-        assert!(gathered.take_runs(&clock).is_empty());
+        let GatheredRuns { mut runs, left_out } = gathered.take_runs(&clock);
+        assert!(left_out == 0 && gathered.take_runs(&clock).runs.is_empty());
         let shape: Vec<_> = runs.iter().map(|(id, run)| (id.get(), run.sets())).collect();
         assert_eq!(shape, [(256, 1), (257, 64), (257, 36), (258, 64), (258, 36)]);
         let octets: usize = bodies.iter().map(Vec::len).sum();
@@ -170,5 +197,26 @@ mod tests {
         let expected: Vec<_> = (1..64_usize).map(|at| (1_000 + at as u64, bodies[1 + 2 * at].clone(), clock)).collect();
         assert_eq!(rest, expected);
         assert_eq!(runs.remove(0).1.map(|set| set.body.to_vec()).collect::<Vec<_>>(), [vec![7_u8; 9]]);
+    }
+
+    #[test]
+    fn of_many_short_runs_of_a_message_few_are_kept() {
+        let clock = MessageClock { received_ms: 1, export_ms: 2, uptime_ms: None };
+        let kept = |sets: &[(u16, usize)]| {
+            let bodies: Vec<(u16, Vec<u8>)> = sets.iter().map(|(id, octets)| (*id, vec![0; *octets])).collect();
+            let mut gathered = GatheredSets::default();
+            bodies.iter().for_each(|(id, body)| gathered.push(TemplateId::new(*id).expect("id"), body));
+            let GatheredRuns { runs, left_out } = gathered.take_runs(&clock);
+            (runs.iter().map(|(_, run)| run.sets()).sum::<usize>(), left_out)
+        };
+        assert_eq!(kept(&[(256, 1)]), (1, 0), "one is always kept");
+        assert_eq!(kept(&[(256, 1), (257, 1), (257, 2)]), (1, 2));
+        assert_eq!(kept(&[(256, 24), (257, 24), (258, 23), (259, 24)]), (4, 0), "these are not short");
+        let of_each = |octets: usize| (0..280_u16).map(|number| (256 + number, octets)).collect::<Vec<_>>();
+        assert_eq!(kept(&of_each(1)), (1 + 1_400 / 128, 280 - 11));
+        assert_eq!(kept(&of_each(24)), (280, 0));
+        // of one template they are one run
+        assert_eq!(kept(&[(256, 1); 24]), (24, 0));
+        assert_eq!(kept(&[(256, 1000), (257, 1), (258, 1), (259, 1)]), (4, 0), "next to longer ones there may be some");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use super::set::{SetKey, WaitingSet};
+use super::set::{SetKey, SetRun};
 
 /// Octets that may be on their way to disk. When the disk is slower than the exporters, further sets stay in memory as long as
 /// there is room.
@@ -14,8 +14,8 @@ const SET_OCTETS_MAX: usize = 88 << 10;
 /// What a decoder asks of the spool.
 #[derive(Debug)]
 pub(crate) enum SpoolRequest {
-    /// Keep this set.
-    Put(SetKey, WaitingSet),
+    /// Keep these sets.
+    Put(SetKey, SetRun),
     /// Return the sets of this key and forget them: their template has come.
     Recall(SetKey),
 }
@@ -33,20 +33,20 @@ impl Outbox {
         self.octets + SET_OCTETS_MAX <= OUTBOX_OCTETS_MAX
     }
 
-    /// Sends a set to disk. False when too much is on its way.
-    fn put(&mut self, key: SetKey, set: WaitingSet) -> bool {
-        if self.octets + set.octets() > OUTBOX_OCTETS_MAX {
+    /// Sends sets to disk. False when too much is on its way.
+    fn put(&mut self, key: SetKey, sets: SetRun) -> bool {
+        if self.octets + sets.octets() > OUTBOX_OCTETS_MAX {
             return false;
         }
-        self.octets += set.octets();
-        self.requests.push_back(SpoolRequest::Put(key, set));
+        self.octets += sets.octets();
+        self.requests.push_back(SpoolRequest::Put(key, sets));
         true
     }
 
     fn pop(&mut self) -> Option<SpoolRequest> {
         let request = self.requests.pop_front()?;
-        if let SpoolRequest::Put(_, set) = &request {
-            self.octets -= set.octets();
+        if let SpoolRequest::Put(_, sets) = &request {
+            self.octets -= sets.octets();
         }
         Some(request)
     }
@@ -87,14 +87,17 @@ impl SpooledSets {
         self.by_key.contains_key(key)
     }
 
-    /// Sends a set to disk. False when that is not possible: the set is dropped.
-    pub(super) fn put(&mut self, key: SetKey, set: WaitingSet) -> bool {
+    /// Sends sets to disk, all or none: the spool takes the run apart, so that short sets cost no more here than a long one.
+    /// False when that is not possible: they are dropped.
+    pub(super) fn put(&mut self, key: SetKey, sets: impl Into<SetRun>) -> bool {
         let fits = self.enabled && (self.has(&key) || self.by_key.len() < self.keys_max);
-        if !fits || !self.outbox.put(key, set) {
+        let sets = sets.into();
+        let count = sets.sets() as u64;
+        if !fits || !self.outbox.put(key, sets) {
             return false;
         }
-        *self.by_key.entry(key).or_default() += 1;
-        self.total += 1;
+        *self.by_key.entry(key).or_default() += count;
+        self.total += count;
         true
     }
 
@@ -155,7 +158,7 @@ mod tests {
     use crate::clock::MessageClock;
     use crate::domain::DomainKey;
     use crate::session::Session;
-    use crate::waiting::set::UNNUMBERED;
+    use crate::waiting::set::{GatheredSets, UNNUMBERED, WaitingSet};
 
     fn key(template: u16) -> SetKey {
         let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], 4739)));
@@ -194,5 +197,20 @@ mod tests {
         assert_eq!(spooled.outbox_octets(), 0);
         assert!(matches!(spooled.pop_request(), Some(SpoolRequest::Recall(of)) if of == key(256)));
         assert!(spooled.pop_request().is_none());
+    }
+
+    #[test]
+    fn short_sets_of_a_message_go_to_disk_in_one_request() {
+        let mut spooled = SpooledSets::new(2);
+        spooled.enable();
+        let mut gathered = GatheredSets::default();
+        (0..40).for_each(|_| gathered.push(key(256).template, &[7]));
+        let run = gathered.take_runs(&set(0).clock).runs.remove(0).1;
+        assert!(spooled.put(key(256), run));
+        assert_eq!((spooled.total(), spooled.keys()), (40, 1));
+        assert!(matches!(spooled.pop_request(), Some(SpoolRequest::Put(_, sets)) if sets.sets() == 40));
+        assert!(spooled.pop_request().is_none() && spooled.outbox_octets() == 0);
+        spooled.remove(key(256), 39);
+        assert!(spooled.has(&key(256)));
     }
 }

@@ -34,8 +34,8 @@ struct Load {
     has_spool: bool,
     /// Messages that come within a second; all come at once where there is none.
     each_second: Option<usize>,
-    /// Times as much work as others may cost, at most, where there is a reason for it.
-    times: Option<f64>,
+    /// Messages after which the session ends, and begins again.
+    ends_after: Option<usize>,
 }
 
 impl Load {
@@ -72,6 +72,10 @@ fn decode(decoder: &mut Decoder, spool: Option<&mut Spool>, load: &Load, measure
         take_when_full(decoder);
         if let Some(spool) = &mut spool {
             aside += exchange(decoder, spool);
+        }
+        if load.ends_after.is_some_and(|messages| number % messages == messages - 1) {
+            decoder.end_session(load.session(number), load.received_ms(before + number));
+            while !decoder.take_delivery().is_empty() {}
         }
     }
     aside
@@ -346,6 +350,15 @@ fn small_sets_that_wait(templates: u16) -> Load {
     Load { measured, limits, ..Load::default() }
 }
 
+/// The same sets when they go to disk.
+fn small_sets_on_disk(templates: u16) -> Load {
+    let mut load = small_sets_that_wait(templates);
+    // disks are slow, and what the spool does is not measured; once it is full, all that it drops is counted here
+    load.measured.truncate(100);
+    load.limits.spool_sets_max = 8_192;
+    Load { has_spool: true, ..load }
+}
+
 /// Sets of no octets, of a template that nobody has sent.
 fn empty_sets() -> Load {
     let mut sender = Sender::new(1);
@@ -431,12 +444,15 @@ fn domains(session: Option<fn(usize) -> Session>, measured: u32) -> Load {
     Load { setup, measured, limits, session, each_second: Some(2_000), ..Load::default() }
 }
 
-/// The same on a connection, where nothing is around a message. A message is 16 octets there, and a domain is made and a line of
-/// the books written for each: that may cost twice as much as other things, because a source has no more of them in a second
-/// than it has domains. There are so many that the lines on their way, whose number has a limit, count little.
+/// The same on a connection, where nothing is around a message: it is 16 octets, and a domain is made and a line of the books
+/// written for each. There are so many that the lines on their way, whose number has a limit, count little.
 fn domains_of_a_connection() -> Load {
-    let load = domains(Some(|_| Session { transport: Transport::Tcp, source: source(1) }), 120_000);
-    Load { times: Some(2.0 * TIMES_MAX), ..load }
+    domains(Some(|_| Session { transport: Transport::Tcp, source: source(1) }), 120_000)
+}
+
+/// The same on a connection that ends and begins again.
+fn domains_of_a_connection_that_ends() -> Load {
+    Load { ends_after: Some(1_000), ..domains_of_a_connection() }
 }
 
 /// The same of sources that are made up: each new domain has another one evicted.
@@ -511,6 +527,9 @@ fn no_octet_costs_much_more_than_others() {
         ("small sets", small_sets()),
         ("small sets that wait", small_sets_that_wait(1)),
         ("small sets that wait for several templates", small_sets_that_wait(4)),
+        ("small sets that wait for a template each", small_sets_that_wait(280)),
+        ("small sets on disk", small_sets_on_disk(1)),
+        ("small sets of a template each on disk", small_sets_on_disk(280)),
         ("empty sets", empty_sets()),
         ("withdrawals", withdrawals(false)),
         ("withdrawals of all", withdrawals(true)),
@@ -518,6 +537,7 @@ fn no_octet_costs_much_more_than_others() {
         ("sets of many sources that wait", waiting_sets_of_many_sources()),
         ("domains", domains(None, 20_000)),
         ("domains of a connection", domains_of_a_connection()),
+        ("domains of a connection that ends", domains_of_a_connection_that_ends()),
         ("domains of many sources", domains_of_many_sources()),
         ("sources of sFlow", sflow_sources()),
         ("new samplers", new_samplers()),
@@ -528,7 +548,7 @@ fn no_octet_costs_much_more_than_others() {
         let cost = cost(&load);
         let (times, memory) = (cost.nanoseconds / base.nanoseconds, cost.octets / base.octets);
         println!("{name}: {cost:?}, {times:.1} times the work, {memory:.1} times the memory");
-        if times > load.times.unwrap_or(TIMES_MAX) || memory > MEMORY_TIMES_MAX {
+        if times > TIMES_MAX || memory > MEMORY_TIMES_MAX {
             failures.push(name);
         }
     }

@@ -208,6 +208,35 @@ fn what_is_kept_is_accounted_for() {
     }
 }
 
+/// Of many sets of a few octets, each of another template that nobody has sent, a message keeps some. All are in the books.
+#[test]
+fn short_sets_of_many_templates_are_accounted_for() {
+    let mut decoder = Decoder::new(Limits::default());
+    let mut exporter = TestExporter::new([192, 0, 2, 1], 4739, 1);
+    let template = |number: u16| template_of(256 + number, &[(1, 8)]);
+    let sets = exporter.message(|message| {
+        for number in 0..100_u16 {
+            let octets = u64::from(number).to_be_bytes();
+            message.record(&template(number), |out| out.extend(octets)).expect("fits");
+        }
+    });
+    decoder.datagram(exporter.source, RECEIVED_MS, &sets);
+    // 1,200 octets of sets
+    assert_eq!(decoder.statistics().sets_waiting, 1 + 1_200 / 128);
+    let templates = exporter.message(|message| {
+        for number in [0, 99] {
+            message.template(&template(number)).expect("fits");
+        }
+    });
+    decoder.datagram(exporter.source, RECEIVED_MS, &templates);
+    let mut taken = Taken::default();
+    taken.all_of(&mut decoder);
+    assert_eq!(taken.numbers(1), [0], "the first of them waited");
+    let counts = [Counter::SetsWaitingIn, Counter::SetsWaitingOut, Counter::SetsExpired];
+    assert_eq!(counts.map(|counter| taken.count(counter)), [100, 1, 90]);
+    check_balance(&taken, &decoder, 2);
+}
+
 #[test]
 fn when_all_have_proven_themselves_the_new_one_is_refused() {
     let mut decoder = Decoder::new(Limits { domains_max: 3, domain_idle_secs: 600, ..Limits::default() });

@@ -541,6 +541,9 @@ fn only_those_who_are_allowed_are_heard() {
     assert_eq!((total(Counter::Datagrams), total(Counter::DatagramsNotAllowed)), (2, 3));
     let booked: u64 = deliveries.iter().map(|d| counts(d.books())[Counter::DatagramsNotAllowed as usize]).sum();
     assert_eq!((booked, deliveries.iter().map(Delivery::rows).sum::<usize>()), (3, 2));
+    let notice = collector.take_notice().expect("it is said");
+    assert!(notice.starts_with("datagrams of 127.0.0.") && notice.contains("not among the senders"), "{notice}");
+    assert!(collector.take_notice().is_none(), "once");
 }
 
 /// One source that sends too much has its rate and no more, counted and named, and others notice nothing of it, however

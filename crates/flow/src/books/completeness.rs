@@ -149,8 +149,13 @@ impl Completeness {
         self.lost_datagrams > 0 || self.dropped_datagrams > 0
     }
 
-    /// The share of records that are there, in ten thousandths; less than 10,000 where any is missing, or may be.
-    pub fn share(&self) -> u64 {
+    /// The share of records that are there, in ten thousandths; less than 10,000 where any is missing, or may be. `None` while
+    /// Data Sets wait for their Template: how many records they have is not known before it comes, and may be most of all.
+    pub fn share(&self) -> Option<u64> {
+        (self.waiting_sets == 0).then(|| self.share_of_known())
+    }
+
+    fn share_of_known(&self) -> u64 {
         let present = self.stored.saturating_add(self.filtered);
         if self.is_complete() {
             return 10_000;
@@ -183,14 +188,14 @@ impl fmt::Display for Completeness {
         reason(self.undecodable_datagrams, "datagrams undecodable");
         reason(self.undecodable_sets, "sets undecodable");
         reason(self.waiting_sets, "sets waiting for a template");
-        let share = self.share();
-        if self.is_complete() {
-            f.write_str("complete")?;
-        } else if self.missing == 0 {
-            write!(f, "complete as far as is known: {reasons}")?;
-        } else {
-            let about = if self.is_estimate() { "about " } else { "" };
-            write!(f, "{about}{}.{:02} % complete: {reasons}", share / 100, share % 100)?;
+        match self.share() {
+            None => write!(f, "completeness unknown: {reasons}")?,
+            Some(_) if self.is_complete() => f.write_str("complete")?,
+            Some(_) if self.missing == 0 => write!(f, "complete as far as is known: {reasons}")?,
+            Some(share) => {
+                let about = if self.is_estimate() { "about " } else { "" };
+                write!(f, "{about}{}.{:02} % complete: {reasons}", share / 100, share % 100)?;
+            }
         }
         if self.unsequenced_datagrams > 0 {
             write!(
@@ -252,7 +257,12 @@ mod tests {
         let dropped = row(60_000, None, &[(KernelDrops, 4)]);
         check(&[whole.clone(), dropped], "about 99.00 % complete: 4 datagrams dropped here");
         let waiting = row(60_000, Some(3), &[(Counter::SetsWaitingIn, 3), (Counter::SetsWaitingOut, 1)]);
-        check(&[whole, waiting], "complete as far as is known: 2 sets waiting for a template");
+        check(&[whole.clone(), waiting.clone()], "completeness unknown: 2 sets waiting for a template");
+        let lost = row(120_000, Some(1), &[(RecordsLost, 20)]);
+        check(
+            &[whole, waiting, lost],
+            "completeness unknown: 20 records lost on the way, 2 sets waiting for a template",
+        );
         // of a datagram of sFlow that did not come the samples are missing, too
         let values = [(RecordsStored, 80), (DatagramsDecoded, 10), (DatagramsLost, 1), (Counter::SamplesLost, 20)];
         check(
@@ -289,16 +299,23 @@ mod tests {
         let found = sums.completeness();
         assert_eq!(
             (found.share(), found.to_string().as_str()),
-            (9_999, "complete as far as is known: 3 sets undecodable")
+            (Some(9_999), "complete as far as is known: 3 sets undecodable")
         );
-        assert_eq!(BooksSums::default().completeness().share(), 10_000);
+        assert_eq!(BooksSums::default().completeness().share(), Some(10_000));
         // nothing else came: no flow is there of none that is known
-        for counter in [Counter::SetsExpired, Counter::DatagramsUndecodable, Counter::SetsWaitingIn] {
+        for counter in [Counter::SetsExpired, Counter::DatagramsUndecodable] {
             let mut sums = BooksSums::default();
             sums.add(&BooksBatch::from_rows(&[row(60_000, Some(1), &[(counter, 1)])]), 60_000, 180_000);
-            assert_eq!((sums.completeness().share(), sums.completeness().is_complete()), (0, false));
+            assert_eq!((sums.completeness().share(), sums.completeness().is_complete()), (Some(0), false));
             assert!(sums.completeness().to_string().starts_with("complete as far as is known: 1 "));
         }
+    }
+
+    #[test]
+    fn what_waits_for_a_template_has_no_percentage() {
+        let waiting = Completeness { stored: 300, waiting_sets: 14, ..Completeness::default() };
+        assert_eq!((waiting.share(), waiting.is_complete()), (None, false));
+        assert_eq!(Completeness { waiting_sets: 0, ..waiting }.share(), Some(10_000));
     }
 
     #[test]

@@ -78,6 +78,9 @@ fn what_is_no_text_of_flows_is_refused() {
         let error = refused(body, JsonLines);
         assert!(error.starts_with("line 1: no object of JSON: "), "{error}");
     }
+    // a line is named once
+    let error = refused(b"{\"bytes\":1}\n  {\"bytes\":1,}\n", JsonLines);
+    assert_eq!(error, "line 2: no object of JSON: trailing comma at column 14");
     assert_eq!(refused(b"{}\n", JsonLines), "the stream has no columns");
     assert_eq!(refused(b"", Csv), "the stream has no columns");
     // a row that is too short, and one that is no text
@@ -148,4 +151,46 @@ fn a_header_has_no_more_fields_than_there_are_columns() {
     let body = format!("{}\n{}", names.join(","), format!("{row}\n").repeat(1000));
     assert!(body.len() > HEADER_OCTETS_MAX);
     assert_eq!(flows(&body, TextForm::Csv).iter().map(FlowBatch::rows).sum::<usize>(), 1000);
+}
+
+/// Read by the reader of `csv`, a row of as many commas took 16 octets for each before its fields were counted.
+#[test]
+fn a_row_has_no_more_fields_than_the_header() {
+    let error = "line 2: the row has more fields than the header, which has 2";
+    let commas = ",".repeat(1 << 20);
+    for row in [&commas[..], "1,2,", "1,2,3", "1,2,\"", "1,2,3\r\n"] {
+        assert_eq!(refused(format!("bytes,packets\n{row}").as_bytes(), TextForm::Csv), error);
+    }
+    // what is behind the field that is too much is not looked at
+    assert_eq!(refused(b"bytes,packets\n1,2,\xff", TextForm::Csv), error);
+    let mut rows = CsvRows::new(commas.as_bytes(), 2);
+    assert!(rows.read_row().is_err());
+    assert_eq!((rows.fields.len(), rows.ends.len()), (ROW_OCTETS, 2));
+}
+
+/// RFC 4180, and what else there is: empty lines, white space, a mark of the order of octets, a last row without an end.
+#[test]
+fn rows_of_csv_are_read_whatever_surrounds_their_fields() {
+    let spaces = " ".repeat(3 * ROW_OCTETS);
+    let body = format!(
+        "\u{feff}bytes , application\r\n\r\n 1,\"a\"\"b,c\"\r\n\n\"2\",\u{a0}d \n{spaces}3,{spaces}\r\n,\n5,last"
+    );
+    let found = flows(&body, TextForm::Csv);
+    let [flows] = found.as_slice() else { panic!("one batch: {found:?}") };
+    let expected = UInt64Array::from(vec![Some(1), Some(2), Some(3), None, Some(5)]);
+    assert_eq!(flows.column(Column::Bytes).expect("bytes").as_ref(), &expected);
+    let texts: Vec<_> = flows.text(Column::Application).expect("texts").iter().collect();
+    assert_eq!(texts, [Some("a\"b,c"), Some("d"), None, None, Some("last")]);
+}
+
+#[test]
+fn an_error_of_a_row_names_the_line_on_which_it_begins() {
+    for (rows, error) in [
+        ("1,a\r\n\r\n2\r\n", "line 4: the row has fewer fields than the header: 1 of 2"),
+        ("1,\"a\nb\"\n2", "line 4: the row has fewer fields than the header: 1 of 2"),
+        ("1,a\n\n\n2,b,c\n", "line 5: the row has more fields than the header, which has 2"),
+    ] {
+        assert_eq!(refused(format!("bytes,application\n{rows}").as_bytes(), TextForm::Csv), error);
+    }
+    assert_eq!(refused(b"bytes\r\n1\r\n\xff\r\n", TextForm::Csv), "line 3: 'bytes' is no text in UTF-8");
 }

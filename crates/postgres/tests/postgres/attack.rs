@@ -7,7 +7,7 @@ use weir_chain::{ByteSize, TimeSpan};
 use weir_postgres::PostgresOptions;
 
 use crate::Server;
-use crate::raw::{Raw, message, startup};
+use crate::raw::{Message, Raw, kinds, message, startup};
 use crate::service::{FLOWS, PATIENCE, memory_octets, wait_until};
 
 /// A sequence that is the same each time (Knuth's constants).
@@ -116,7 +116,7 @@ fn what_is_damaged_at_random_is_refused_or_answered() {
 fn sizes_and_numbers_have_limits_that_are_counted() {
     let options = PostgresOptions {
         connections_max: 4,
-        per_user_max: 3,
+        per_user_max: 2,
         message_max: ByteSize::from_bytes(64 << 10),
         prepared_max: ByteSize::from_bytes(64 << 10),
         rows_max: 100,
@@ -144,21 +144,37 @@ fn sizes_and_numbers_have_limits_that_are_counted() {
     }
     assert!(last.expect("an error").error()[&'M'].contains("larger than 65536"));
     server.wait_for_open(0);
-    // connections of one user, and of all
+    // connections of all: where there are no users, none is of one
     let mut held: Vec<Raw> = (0..3).map(|_| Raw::logged_in(server.address)).collect();
-    let mut fourth = Raw::open(server.address);
-    fourth.say(&startup(3 << 16, b"user\0ann\0\0"));
-    let refused = std::iter::from_fn(|| fourth.next()).find(|message| message.kind == 'E').expect("refused");
-    assert!(refused.error()[&'M'].contains("too many connections of"), "{refused:?}");
     let _silent = Raw::open(server.address);
     server.wait_for_open(4);
     throw(server.address, b"");
-    server.wait_for_count("connections_refused", |count| count >= 2);
+    server.wait_for_count("connections_refused", |count| count >= 1);
     // who says nothing has no place for ever
     server.wait_for_count("logins_late", |count| count == 1);
     server.wait_for_count("connections_idle", |count| count == 3);
     let told = held[0].next().expect("an error");
     assert_eq!(told.error()[&'C'], "57P05");
+}
+
+#[test]
+fn one_user_has_so_many_connections() {
+    let server = Server::start_with(PostgresOptions { per_user_max: 2, ..PostgresOptions::default() }, true);
+    let connect = || {
+        let mut raw = Raw::open(server.address);
+        raw.prove("ann", "pencil");
+        let last = std::iter::from_fn(|| raw.next()).find(|message| matches!(message.kind, 'E' | 'Z'));
+        (raw, last.expect("an answer"))
+    };
+    let (mut held, ready): (Vec<Raw>, Vec<Message>) = (0..2).map(|_| connect()).unzip();
+    assert_eq!(kinds(&ready), "ZZ");
+    let (_third, refused) = connect();
+    let error = refused.error();
+    assert_eq!((error[&'C'].as_str(), error[&'M'].as_str()), ("53300", "too many connections of 'ann'"));
+    assert_eq!(server.count("connections_refused"), 1);
+    held.pop();
+    server.wait_for_open(1);
+    assert_eq!(connect().1.kind, 'Z', "one has ended");
 }
 
 /// A thousand connections, some of which ask for everything and read nothing: memory does not grow with what they ask for, they hold

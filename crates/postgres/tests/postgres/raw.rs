@@ -4,6 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use openssl::base64::{decode_block, encode_block};
+use openssl::hash::MessageDigest;
+use openssl::pkcs5::pbkdf2_hmac;
+use openssl::pkey::PKey;
+use openssl::sha::sha256;
+use openssl::sign::Signer;
+
 use crate::service::PATIENCE;
 
 /// A connection.
@@ -87,6 +94,28 @@ impl Raw {
         raw
     }
 
+    /// Begins a connection and proves to be a user by SCRAM-SHA-256 (RFC 5802 section 3, RFC 7677). What the service says to the
+    /// proof is to be read.
+    pub(crate) fn prove(&mut self, user: &str, password: &str) {
+        self.say(&startup(3 << 16, format!("user\0{user}\0\0").as_bytes()));
+        assert_eq!(self.next().expect("an offer").octets[..4], 10_u32.to_be_bytes());
+        let first = "n=,r=rOprNGfwEbeRWgbNEkqO";
+        let length = (first.len() as u32 + 3).to_be_bytes();
+        self.say(&message(b'p', &[b"SCRAM-SHA-256\0", length.as_slice(), b"n,,", first.as_bytes()].concat()));
+        let challenge = self.next().expect("a challenge").octets;
+        assert_eq!(challenge[..4], 11_u32.to_be_bytes());
+        let challenge = std::str::from_utf8(&challenge[4..]).expect("text");
+        let of = |name: &str| challenge.split(',').find_map(|part| part.strip_prefix(name)).expect("a part");
+        let (salt, times) = (decode_block(of("s=")).expect("a salt"), of("i=").parse().expect("a number"));
+        let mut salted = [0; 32];
+        pbkdf2_hmac(password.as_bytes(), &salt, times, MessageDigest::sha256(), &mut salted).expect("a key");
+        let client_key = hmac(&salted, b"Client Key");
+        let last = format!("c=biws,r={}", of("r="));
+        let signature = hmac(&sha256(&client_key), format!("{first},{challenge},{last}").as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(key, signed)| key ^ signed).collect();
+        self.say(&message(b'p', format!("{last},p={}", encode_block(&proof)).as_bytes()));
+    }
+
     pub(crate) fn say(&mut self, octets: &[u8]) {
         self.stream.write_all(octets).expect("it reads");
     }
@@ -144,6 +173,13 @@ impl Raw {
         assert_eq!((rows.len(), rows[0].len()), (1, 1), "{text}");
         rows.pop().and_then(|mut row| row.pop()).flatten()
     }
+}
+
+fn hmac(key: &[u8], octets: &[u8]) -> Vec<u8> {
+    let key = PKey::hmac(key).expect("a key");
+    Signer::new(MessageDigest::sha256(), &key)
+        .and_then(|mut signer| signer.sign_oneshot_to_vec(octets))
+        .expect("a signature")
 }
 
 /// Kinds of messages, in their order.

@@ -27,6 +27,7 @@ mod filter;
 mod flow_scan;
 mod footer;
 mod frame;
+mod index_rows;
 mod page;
 mod plan;
 mod prune;
@@ -41,6 +42,7 @@ pub use unit::ScanUnit;
 pub use crate::decode::PageDecoder;
 
 pub(crate) use frame::may_have as frame_may_have;
+pub(crate) use index_rows::rows_left;
 pub(crate) use wanted::Wanted;
 pub(crate) use window::may_have;
 

@@ -3,6 +3,7 @@
 mod approximate;
 mod completeness;
 mod elements;
+mod estimate;
 mod files;
 mod format;
 mod memory;

@@ -39,7 +39,7 @@ impl Fixture {
     }
 
     fn read(&self) -> FileVersions {
-        FileVersions::read(&self.versions()).expect("an index")
+        FileVersions::read(&self.versions(), NOW_MS).expect("an index")
     }
 
     /// Files that are contents of versions.
@@ -100,6 +100,10 @@ fn a_clock_that_was_ahead_hides_no_later_version() {
     assert_eq!(starts(&fixture.read()), [DAY_1_MS, NOW_MS - 2, NOW_MS - 1, NOW_MS]);
     fixture.keep_at("fifth", NOW_MS + 2, limits, NOW_MS + 3);
     assert_eq!(starts(&fixture.read()), [DAY_1_MS, NOW_MS - 2, NOW_MS - 1, NOW_MS, NOW_MS + 2]);
+    // nor does the time that it was ahead to, once it has come
+    let later = FileVersions::read(&fixture.versions(), ahead_ms + DAY_MS).expect("an index");
+    assert_eq!(starts(&later), [DAY_1_MS, NOW_MS - 2, NOW_MS - 1, NOW_MS, NOW_MS + 2]);
+    assert_eq!(later.times_disbelieved(), 2);
 }
 
 /// A machine without a clock of its own begins in 1970; what it has of later is right.
@@ -112,6 +116,51 @@ fn a_clock_that_is_behind_leaves_versions_as_they_are() {
     fixture.keep_at("third", DAY_1_MS + 2 * DAY_MS, limits, DAY_MS);
     let second_ms = DAY_1_MS + DAY_MS;
     assert_eq!(starts(&fixture.read()), [DAY_1_MS, second_ms, second_ms + 1]);
+    // a job that fetched the file has the same clock, so that the file is not of the future
+    fixture.keep_at("fourth", 2 * DAY_MS - 1, limits, 2 * DAY_MS);
+    let unset = FileVersions::read(&fixture.versions(), 2 * DAY_MS).expect("an index");
+    for versions in [unset, fixture.read()] {
+        assert_eq!(starts(&versions), [DAY_1_MS, second_ms, second_ms + 1, second_ms + 2]);
+    }
+    fixture.keep("fifth", NOW_MS, limits);
+    assert_eq!(starts(&fixture.read()), [DAY_1_MS, second_ms, second_ms + 1, second_ms + 2, NOW_MS]);
+}
+
+/// One that is set, and wrong: as long as it is, later times cannot be right. Once it is right they are again.
+#[test]
+fn a_clock_that_was_behind_leaves_the_times_of_others_in_the_index() {
+    let fixture = Fixture::new();
+    let limits = VersionLimits::default();
+    let [first_ms, second_ms, third_ms] = [0, 1, 2].map(|day| DAY_1_MS + day * DAY_MS);
+    for (text, changed_ms) in [("first", first_ms), ("second", second_ms), ("third", third_ms)] {
+        fixture.keep(text, changed_ms, limits);
+    }
+    let behind_ms = first_ms + DAY_MS / 2;
+    fixture.keep_at("fourth", behind_ms, limits, behind_ms);
+    let versions = FileVersions::read(&fixture.versions(), behind_ms).expect("an index");
+    assert_eq!(starts(&versions), [first_ms, behind_ms - 2, behind_ms - 1, behind_ms]);
+    assert_eq!(versions.times_disbelieved(), 2);
+    let versions = fixture.read();
+    assert_eq!(starts(&versions), [first_ms, second_ms, third_ms, third_ms + 1]);
+    assert_eq!(versions.times_disbelieved(), 1);
+}
+
+#[test]
+fn the_most_times_that_can_be_right_together_are_believed() {
+    let cases: &[(&[Option<i64>], &[bool])] = &[
+        (&[], &[]),
+        (&[Some(1), Some(2), Some(3)], &[true, true, true]),
+        (&[Some(1), Some(9), Some(2), Some(3)], &[true, false, true, true]),
+        (&[Some(4), Some(5), Some(1), Some(6)], &[true, true, false, true]),
+        (&[None, Some(2), None, Some(3)], &[false, true, false, true]),
+        // of as many the later ones; equal times cannot both be right
+        (&[Some(1), Some(9), Some(2)], &[true, false, true]),
+        (&[Some(5), Some(5)], &[false, true]),
+        (&[None, None], &[false, false]),
+    ];
+    for (times, expected) in cases {
+        assert_eq!(believed(times), *expected, "{times:?}");
+    }
 }
 
 #[test]

@@ -99,6 +99,53 @@ fn the_last_catalogues_with_damage_are_kept() {
     }
 }
 
+/// A catalogue with damage, as it is each time.
+fn damaged(dir: &Path) -> Vec<u8> {
+    let mut writer = CatalogueWriter::open(&Folder(dir.to_owned())).expect("a catalogue");
+    for key in KEYS {
+        writer.number(FamilyId(0), key);
+    }
+    writer.flush().expect("written");
+    let path = dir.join(FILE);
+    let mut octets = fs::read(&path).expect("a file");
+    octets[..3].fill(b'z');
+    fs::write(&path, &octets).expect("written");
+    octets
+}
+
+#[test]
+fn a_catalogue_that_cannot_be_written_anew_pushes_out_no_copy() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let octets = damaged(dir.path());
+    let older = dir.path().join("catalogue.damaged-4");
+    fs::write(&older, "of an earlier damage").expect("written");
+    // nothing can be written under the name that new contents have first
+    let part = dir.path().join("catalogue.part");
+    fs::create_dir(&part).expect("a folder");
+    for turn in 0..2 * COPIES_MAX {
+        let mut writer = CatalogueWriter::open(&Folder(dir.path().to_owned())).expect("a catalogue");
+        assert!(writer.mend().is_err(), "turn {turn}");
+    }
+    assert_eq!(copies(dir.path()), ["catalogue.damaged-4"]);
+    fs::remove_dir(&part).expect("removed");
+    let mut writer = CatalogueWriter::open(&Folder(dir.path().to_owned())).expect("a catalogue");
+    writer.mend().expect("written");
+    assert_eq!(copies(dir.path()), ["catalogue.damaged-4", "catalogue.damaged-5"]);
+    assert_eq!(fs::read(dir.path().join("catalogue.damaged-5")).expect("a copy"), octets);
+}
+
+#[test]
+fn the_same_damage_is_kept_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let octets = damaged(dir.path());
+    for _ in 0..3 {
+        fs::write(dir.path().join(FILE), &octets).expect("written");
+        let mut writer = CatalogueWriter::open(&Folder(dir.path().to_owned())).expect("a catalogue");
+        writer.mend().expect("written");
+    }
+    assert_eq!(copies(dir.path()), ["catalogue.damaged-1"]);
+}
+
 #[test]
 fn more_damage_costs_its_own_line() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -304,6 +304,44 @@ fn a_key_that_is_lost_was_not_zero() {
     assert!(store.rows(&selection).expect("rows").any(is_said));
 }
 
+/// Damages the line of a key of the first family beyond repair.
+fn lose(dir: &Path, key: &str) {
+    let path = dir.join("catalogue");
+    let text = fs::read_to_string(&path).expect("a file");
+    let is_lost = |line: &&str| line.split('\t').nth(1) == Some("0") && line.rsplit('\t').next() == Some(key);
+    let line = text.lines().find(is_lost).expect("a line");
+    fs::write(&path, text.replace(line, &format!("zz{}", &line[2..]))).expect("written");
+}
+
+/// Who asks for a key that is lost gets no rows of it, and is told that it may be lost; who asks for another one is not.
+#[test]
+fn a_key_that_is_asked_for_may_be_lost() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let model = Model { keys: 12, ..MODEL };
+    model.write(dir.path(), FIRST..FIRST + STEPS);
+    let said = |key: &str, from_secs: i64| -> bool {
+        let store = Arc::new(SeriesStore::open(dir.path()).expect("a store"));
+        let selection = RowSelection {
+            resolution: store.resolutions()[0],
+            families: Some(vec!["exporter".to_owned()]),
+            keys: Some(vec![key.to_owned()]),
+            from_secs,
+            until_secs: FIRST + STEPS + 100,
+        };
+        let errors: Vec<SeriesError> = store.rows(&selection).expect("rows").filter_map(Result::err).collect();
+        errors.iter().any(|error| matches!(error, SeriesError::KeysMayBeLost { keys, .. } if keys == key))
+    };
+    assert!(!said("3", FIRST) && !said("nothing", FIRST), "nothing is lost");
+    lose(dir.path(), "3");
+    assert!(said("3", FIRST) && said("nothing", FIRST));
+    assert!(!said("4", FIRST), "the key is there");
+    // it comes again with another number, and its steps of before are known under no name
+    assert_eq!(model.write(dir.path(), FIRST + STEPS..FIRST + STEPS + 100).keys_lost, 1);
+    assert!(said("3", FIRST) && said("nothing", FIRST));
+    assert!(!said("4", FIRST));
+    assert!(!said("3", FIRST + STEPS) && !said("nothing", FIRST + STEPS), "nothing is lost of this time");
+}
+
 /// Nothing behind the line of the largest number says that it was given. A series that has come since is none of those lost.
 #[test]
 fn the_last_key_that_is_lost_is_said_too() {

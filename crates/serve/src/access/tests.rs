@@ -122,6 +122,41 @@ fn who_is_no_user_any_more_has_no_session_and_no_token() {
 }
 
 #[test]
+fn what_lasts_is_told_of_other_users_and_questions_of_those_with_less_rights_end() {
+    let access = access(Vec::new());
+    let mut watched = access.watch_users();
+    let login = ann();
+    let mut replaced = |user: User| {
+        let lost = access.replace_users(vec![user]);
+        assert!(watched.has_changed().expect("it is there"));
+        watched.mark_unchanged();
+        lost
+    };
+    assert_eq!(replaced(login.clone()), [LOCAL], "nobody on this machine is asked who they are");
+    let narrow = |rows: &str| Arc::new(View::of(weir_filter::parse(rows).expect("a filter"), None));
+    assert!(replaced(login.clone()).is_empty());
+    let more = [login.tokens.clone(), vec![hash_password("staple").expect("a hash")]].concat();
+    assert!(replaced(User { role: Role::Admin, tokens: more, ..login.clone() }).is_empty(), "more is no less");
+    assert_eq!(replaced(login.clone()), ["ann"], "a role and a token are taken away");
+    let changes: [fn(&mut User); 4] = [
+        |user| user.role = Role::Viewer,
+        |user| user.tokens.clear(),
+        |user| user.password = None,
+        |user| user.name = "bob".to_owned(),
+    ];
+    for change in changes {
+        replaced(login.clone());
+        let mut other = login.clone();
+        change(&mut other);
+        assert_eq!(replaced(other), ["ann"]);
+    }
+    replaced(User { view: narrow("proto tcp"), ..login.clone() });
+    assert!(replaced(User { view: narrow("proto tcp"), ..login.clone() }).is_empty(), "the same rule");
+    assert_eq!(replaced(User { view: narrow("proto udp"), ..login.clone() }), ["ann"]);
+    assert_eq!(replaced(login), ["ann"], "a view that was part of it is another");
+}
+
+#[test]
 fn a_hash_holds_its_place_when_its_client_leaves() {
     let runtime = Builder::new_current_thread().max_blocking_threads(1).build().expect("a runtime");
     let access = access(Vec::new());

@@ -113,6 +113,7 @@ pub(crate) async fn biflows(
             is_truncated,
             sampling: None,
             why_empty: question.why_empty(&query, found)?,
+            warnings: Vec::new(),
         })
     };
     service.answer(&asker, form, text, Reads::Flows(which.window), work).await

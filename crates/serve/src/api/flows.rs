@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_flow::Column;
-use weir_query::Select;
+use weir_query::{Estimate, EstimateLimits, Select};
 
 use super::extract::Params;
 use super::parameters::{WhichFlows, column, limit, names, sorting};
@@ -118,6 +118,7 @@ pub(crate) async fn flows(
             is_truncated,
             sampling: overview.map(|overview| overview.sampling),
             why_empty: question.why_empty(&query, found)?,
+            warnings: Vec::new(),
         })
     };
     service.answer(&asker, form, text, Reads::Flows(which.window), work).await
@@ -144,9 +145,18 @@ pub(crate) struct EstimateBody {
     octets: u64,
     /// Flows of these, and flows in no segment yet.
     rows_max: u64,
+    /// Segments of which the filter leaves some page, by their indexes; those that were not looked at are among them.
+    filtered_segments: u64,
+    /// Octets of the pages that the filter leaves, of all columns; pages of a segment count by their rows.
+    filtered_octets: u64,
+    /// Flows of these pages, and flows in no segment yet that may pass.
+    filtered_rows_max: u64,
+    /// Segments that were not looked at, because the estimate had read 1,000 indexes or taken 250 ms. They count as a whole.
+    segments_unchecked: u64,
 }
 
-/// Says what a question may have to read, before it is asked: an upper bound by the times of segments.
+/// Says what a question may have to read, before it is asked: upper bounds by the times of segments, and by what the indexes of
+/// segments know about the filter. No flows are read for it.
 #[utoipa::path(
     get, path = "/estimate", tag = "questions", params(EstimateParams),
     responses((status = 200, body = EstimateBody), (status = "default", body = Problem))
@@ -163,9 +173,20 @@ pub(crate) async fn estimate(
     let work = move |turn: &crate::questions::Turn| {
         let snapshot = asked.archive.snapshot()?;
         let answers = asked.archive.answers(&snapshot, &turn.control, &view);
-        let estimate = answers.archive().map(|archive| archive.estimate(&which.window)).unwrap_or_default();
-        let weir_query::Estimate { segments, octets, rows_max } = estimate;
-        json(&EstimateBody { segments, octets, rows_max })
+        let archive = answers.archive().ok_or_else(|| Problem::internal("there is no archive"))?;
+        let Estimate { segments, octets, rows_max } = archive.estimate(&which.window);
+        // indexes are read
+        let _admitted = turn.enter_quick()?;
+        let filtered = archive.estimate_filtered(&which.window, &which.filter, EstimateLimits::default())?;
+        json(&EstimateBody {
+            segments,
+            octets,
+            rows_max,
+            filtered_segments: filtered.segments,
+            filtered_octets: filtered.octets,
+            filtered_rows_max: filtered.rows_max,
+            segments_unchecked: filtered.segments_unchecked,
+        })
     };
     service.questions.answer(&asker, text, work).await
 }

@@ -11,6 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use weir_collect::intake::Intake;
 use weir_flow::FlowBatch;
 use weir_formats::arrow_stream::{self, StreamError};
+use weir_formats::parquet_body;
 use weir_formats::text_body::{self, TextForm};
 
 use super::extract::Params;
@@ -25,6 +26,8 @@ use crate::service::Service;
 const JSON_LINES: &str = "application/x-ndjson";
 /// That of CSV with a header (RFC 7111).
 const CSV: &str = "text/csv";
+/// That of Parquet.
+const PARQUET: &str = "application/vnd.apache.parquet";
 
 /// How a push is answered.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -52,6 +55,7 @@ pub(crate) enum WaitParam {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyForm {
     Arrow,
+    Parquet,
     Text(TextForm),
 }
 
@@ -61,10 +65,11 @@ impl BodyForm {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         match kind.split(';').next().map(str::trim) {
             Some(ARROW_STREAM) => Ok(Self::Arrow),
+            Some(PARQUET) => Ok(Self::Parquet),
             Some(JSON_LINES) => Ok(Self::Text(TextForm::JsonLines)),
             Some(CSV) => Ok(Self::Text(TextForm::Csv)),
             _ => Err(Problem::request("the Content-Type of the body is none of those that are read").with_hint(
-                format!("send {ARROW_STREAM}, {JSON_LINES} or {CSV}; weir import reads Parquet and other files"),
+                format!("send {ARROW_STREAM}, {PARQUET}, {JSON_LINES} or {CSV}; weir import reads other files"),
             )),
         }
     }
@@ -93,7 +98,7 @@ pub(crate) struct IngestAnswer {
 }
 
 /// Takes flows into the archive, whose columns are named as those of flows: an Arrow IPC stream without compression, lines of JSON,
-/// or CSV with a header.
+/// CSV with a header, or Parquet of flat columns, plain or with dictionaries, compressed with zstd or not at all.
 ///
 /// Flows without a time of reception get the present. All of a body is taken or nothing. 200 says that the flows are on disk, which
 /// takes about a second; 202 that they wait in memory for the archive, because of `wait=none` or because the disk took too
@@ -102,6 +107,7 @@ pub(crate) struct IngestAnswer {
     post, path = "/ingest", tag = "service", params(IngestParams),
     request_body(content(
         (Vec<u8> = "application/vnd.apache.arrow.stream"),
+        (Vec<u8> = "application/vnd.apache.parquet"),
         (String = "application/x-ndjson"),
         (String = "text/csv")
     )),
@@ -133,6 +139,7 @@ pub(crate) async fn ingest(
         let octets = body.len();
         let read = match form {
             BodyForm::Arrow => arrow_stream::read(body, now_ms()),
+            BodyForm::Parquet => parquet_body::read(body, now_ms(), queue_octets_max),
             BodyForm::Text(form) => text_body::read(&body, form, now_ms(), queue_octets_max),
         };
         let flows = read.map_err(|error| {

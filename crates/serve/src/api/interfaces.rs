@@ -20,6 +20,7 @@ use super::sql::CLOSING_MAX;
 use crate::access::Asker;
 use crate::body::json;
 use crate::live::name_of;
+use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
 use crate::service::{Question, Reads, Service};
 
@@ -60,7 +61,8 @@ pub(crate) struct InterfaceBody {
     pub(super) name: Option<String>,
     /// What the exporter or its SNMP agent says about it.
     pub(super) description: Option<String>,
-    /// Its speed in bits a second, by counters of sFlow or by SNMP.
+    /// Its speed in bits a second, by counters of sFlow or by SNMP: the newest of the 7 days before the end of the window, or
+    /// before the newest counters of any exporter up to it.
     pub(super) speed_bps: Option<u64>,
     /// Whether packets and octets are scaled by sampling.
     is_scaled: bool,
@@ -193,9 +195,11 @@ fn speeds_statement(after_ms: i64, until_ms: i64) -> Option<String> {
     ))
 }
 
-/// The newest moment up to a time at which there may be counters, so that an archive of old captures has speeds, too.
+/// The newest moment up to a time, and up to now, at which there may be counters, so that an archive of old captures has
+/// speeds, too. Counters of the future, by a clock that was wrong, would hide those of all others.
 fn newest_counters_ms(question: &Question<'_>, at_ms: Option<i64>) -> Answered<Option<i64>> {
-    let at_ms = at_ms.unwrap_or(i64::MAX);
+    let now_ms = now_ms();
+    let at_ms = at_ms.map_or(now_ms, |at_ms| at_ms.min(now_ms));
     let days = question.snapshot.segments(Table::InterfaceCounters).iter().map(|segment| segment.day);
     let first_moments = days.map(|day| day.saturating_mul(DAY_MS)).filter(|first_ms| *first_ms <= at_ms);
     let mut newest = first_moments.map(|first_ms| first_ms.saturating_add(DAY_MS - 1).min(at_ms)).max();

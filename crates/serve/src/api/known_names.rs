@@ -49,7 +49,8 @@ pub(crate) struct KnownName {
     /// What an exporter says about an interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// Speed of an interface in bits a second.
+    /// Speed of an interface in bits a second: the newest of the 7 days before the time, or before the newest counters of any
+    /// exporter up to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     speed: Option<u64>,
     /// True when something else was known about the address at the beginning of the window.

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
 use futures::stream::unfold;
+use tokio::sync::watch;
 
 use crate::access::Asker;
 use crate::body::with_type;
 use crate::live::LiveSample;
 use crate::metrics;
 use crate::moment::now_ms;
+use crate::peer::Client;
 use crate::problem::{Answered, Problem};
 use crate::service::Service;
 
@@ -31,32 +33,47 @@ static TOLD_S: AtomicI64 = AtomicI64::new(0);
         (status = "default", body = Problem)
     )
 )]
-pub(crate) async fn live(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+pub(crate) async fn live(
+    State(service): State<Arc<Service>>,
+    axum::Extension(Client(from)): axum::Extension<Client>,
+    headers: HeaderMap,
+) -> Answered<Response> {
+    // watched before it is asked once more who asks: there may be other users since the request came
+    let users = service.access.watch_users();
+    let asker = service.access.asker(&headers, from).await?;
+    let asker = asker.ok_or_else(|| Problem::unauthenticated("this takes a user"))?;
+    asker.needs_more_than_ingest()?;
     asker.needs_all_flows()?;
-    let mut response = Sse::new(events(&service)).keep_alive(KeepAlive::default()).into_response();
+    let events = events(service.live.clone(), users, service.ending.clone());
+    let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
     let headers = response.headers_mut();
     headers.insert(axum::http::header::CACHE_CONTROL, axum::http::HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
-/// The sample that is there, and each that follows, until the service ends. It ends too when users are read again: whoever
-/// comes back is asked who they are.
-fn events(service: &Arc<Service>) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
-    let (mut samples, ending, reloads) = (service.live.clone(), service.ending.clone(), service.reloads.watch());
+/// The sample that is there, and each that follows, until the service ends. It ends too as soon as there are other users: nothing
+/// is sent to one who is none any more, and whoever comes back is asked who they are.
+fn events(
+    mut samples: watch::Receiver<LiveSample>,
+    users: watch::Receiver<u64>,
+    ending: watch::Receiver<bool>,
+) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
     // before the first second nothing is known
     if samples.borrow().time_ms > 0 {
         samples.mark_changed();
     }
-    unfold((samples, ending, reloads), |(mut samples, mut ending, mut reloads)| async move {
+    unfold((samples, users, ending), |(mut samples, mut users, mut ending)| async move {
         tokio::select! {
-            changed = samples.changed() => changed.ok()?,
+            // in this order: a sample that is there must not go to who may not see it any more
+            biased;
+            _ = users.changed() => return None,
             _ = ending.wait_for(|ending| *ending) => return None,
-            _ = reloads.changed() => return None,
+            changed = samples.changed() => changed.ok()?,
         }
         let sample = samples.borrow_and_update().clone();
         // numbers and texts can be written
         let event = Event::default().json_data(&sample).unwrap_or_default();
-        Some((Ok(event), (samples, ending, reloads)))
+        Some((Ok(event), (samples, users, ending)))
     })
 }
 
@@ -102,5 +119,32 @@ pub(crate) async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, S
             not_ready("the archive cannot be read, and the log says why".to_owned())
         }
         Err(_) => not_ready("the archive cannot be read".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, StreamExt};
+
+    use super::*;
+
+    fn sample(time_ms: i64) -> LiveSample {
+        LiveSample { time_ms, ..LiveSample::default() }
+    }
+
+    #[test]
+    fn no_sample_is_sent_once_there_are_other_users() {
+        // which of several that are ready comes first is no matter of luck
+        for _ in 0..64 {
+            let (give, samples) = watch::channel(sample(1));
+            let (replaced, users) = watch::channel(0_u64);
+            let (_end, ending) = watch::channel(false);
+            let mut events = Box::pin(events(samples, users, ending));
+            assert!(matches!(events.next().now_or_never(), Some(Some(Ok(_)))), "the one that is there");
+            assert!(events.next().now_or_never().is_none(), "the next one is not there yet");
+            give.send_replace(sample(2));
+            replaced.send_modify(|times| *times += 1);
+            assert!(matches!(events.next().now_or_never(), Some(None)), "it has ended");
+        }
     }
 }

@@ -78,7 +78,8 @@ const INGEST_PATH: &str = "/api/v1/ingest";
     info(
         title = "weir",
         description = "Questions about network flows. Errors are application/problem+json. Times in parameters are RFC 3339, \
-            milliseconds since the epoch, now, or relative such as -15m; in answers they are milliseconds since the epoch.",
+            milliseconds since the epoch, now, or relative such as -15m; in answers they are milliseconds since the epoch. \
+            Without 'until' a time that begins relative to now ends now, and another one has no end.",
         version = "1"
     ),
     servers((url = "/api/v1")),

@@ -123,6 +123,7 @@ fn ranked(question: &Question<'_>, query: &FlowQuery, form: AnswerForm) -> Answe
         is_truncated: limit == Some(rows),
         sampling: Some(sampling),
         why_empty: question.why_empty(query, rows)?,
+        warnings: Vec::new(),
     };
     body.finish(&notes)
 }

@@ -12,6 +12,7 @@ use crate::questions::Turn;
 use crate::reload::ReloadAnswer;
 use crate::service::Service;
 use crate::users::Role;
+use crate::version_keeper::KEEPING_MAX;
 
 /// Reads users, certificates, what is known about addresses and corrections of sampling again, as SIGHUP does. What is wrong leaves all as it was.
 #[utoipa::path(
@@ -22,5 +23,13 @@ pub(crate) async fn reload(State(service): State<Arc<Service>>, asker: Asker) ->
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let name = asker.name.clone();
-    service.questions.answer(&asker, "reload".to_owned(), move |_: &Turn| json(&asked.reload(&name)?)).await
+    let work = move |_: &Turn| {
+        let answer = asked.reload(&name)?;
+        // all of it is in use by now, and the answer does not depend on it
+        if !asked.reloads.versions.wait(KEEPING_MAX) {
+            tracing::warn!("new versions of files about addresses are in use, and not kept yet");
+        }
+        json(&answer)
+    };
+    service.questions.answer(&asker, "reload".to_owned(), work).await
 }

@@ -133,5 +133,6 @@ fn answer(
         is_truncated,
         sampling: None,
         why_empty: question.why_no_rows(rows),
+        warnings: question.turn.control.progress.warnings(),
     })
 }

@@ -26,6 +26,8 @@ use crate::why_empty::WhyEmpty;
 const SERIES: (usize, usize) = (8, 50);
 /// Points unless a request asks for another number, and the most.
 const POINTS: (usize, usize) = (300, 4000);
+/// The least part of a step that flows of a step that has just begun are spread over.
+const SHORTEST_PART: f64 = 0.1;
 
 /// Which flows, and how they are drawn.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -135,15 +137,15 @@ pub(crate) async fn timeline(
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
 }
 
-/// What is known of the rate of a step: nothing before the half of it is over, and then that of the part that is. Otherwise
-/// every line that reaches to now would end with a fall.
+/// What is known of the rate of a step that is not over: that of the part that is. Otherwise every line that reaches to now
+/// would end with a fall. Without flows nothing is known before the half of it is over. Flows are never left out: those of the
+/// first tenth are spread over a tenth, or one of them would be a peak, and those of a time to come, by clocks that are ahead,
+/// over the whole step.
 fn known_rate(rate: f64, begin_ms: i64, step_ms: i64, now_ms: i64) -> Option<f64> {
-    let over_ms = now_ms - begin_ms;
-    match over_ms {
-        _ if over_ms >= step_ms => Some(rate),
-        _ if over_ms * 2 >= step_ms && over_ms > 0 => Some(rate * step_ms as f64 / over_ms as f64),
-        _ => None,
-    }
+    let over_ms = now_ms.saturating_sub(begin_ms);
+    let is_known = rate > 0.0 || (over_ms > 0 && over_ms.saturating_mul(2) >= step_ms);
+    let part = if (1..step_ms).contains(&over_ms) { (over_ms as f64 / step_ms as f64).max(SHORTEST_PART) } else { 1.0 };
+    is_known.then_some(rate / part)
 }
 
 /// The body of a chart. A step that has not begun is not zero: nothing is known of it.
@@ -208,10 +210,19 @@ mod tests {
 
     #[test]
     fn a_step_that_is_not_over_has_the_rate_of_its_part() {
-        // 10 a second: of 60 s, 45 s, 30 s and 29 s, spread over the whole step
-        let rates = [(60_000, 10.0), (45_000, 7.5), (30_000, 5.0), (29_000, 10.0 * 29.0 / 60.0)];
+        // 10 a second: of 60 s, 45 s, 30 s and 15 s, spread over the whole step
+        let rates = [(60_000, 10.0), (45_000, 7.5), (30_000, 5.0), (15_000, 2.5)];
         let known = rates.map(|(over_ms, rate)| known_rate(rate, 1_000, 60_000, 1_000 + over_ms));
-        assert_eq!(known, [Some(10.0), Some(10.0), Some(10.0), None]);
-        assert_eq!(known_rate(0.0, 1_000, 60_000, 1_000), None);
+        assert_eq!(known, [Some(10.0); 4]);
+        // nothing came: that is known of steps that are half over
+        let known = [60_000, 30_000, 29_000, 0, -1].map(|over_ms| known_rate(0.0, 1_000, 60_000, 1_000 + over_ms));
+        assert_eq!(known, [Some(0.0), Some(0.0), None, None, None]);
+    }
+
+    #[test]
+    fn a_step_with_flows_is_never_unknown() {
+        // of the first 3 ms as of 6 s, and by clocks that are ahead as of the whole step
+        let known = [3, 0, -86_400_000].map(|over_ms| known_rate(2.0, 1_000, 60_000, 1_000 + over_ms));
+        assert_eq!(known, [Some(20.0), Some(2.0), Some(2.0)]);
     }
 }

@@ -2,15 +2,20 @@
 //!
 //! The newest table is made when the file is loaded. Older ones are made of the kept versions when a value asks about
 //! their time, because most questions are about now. Of these, those that were used last stay in memory, and the ones of
-//! a batch until it is done. What speaks against keeping few is that a question which goes to and fro between many
-//! versions makes tables again for each of its batches; in return memory does not grow with what is asked. Where a
+//! a batch until it is done: rows may go to and fro between versions, and a table is not made for each of them. So a
+//! question whose batches meet many versions holds all of these while it runs, each once, whatever the number of its
+//! threads; `VersionLimits` bounds that. What speaks against keeping few afterwards is that such a question makes tables
+//! again for each of its batches; in return memory does not grow with what was asked before. Where a
 //! version cannot be used, the next older one that can be is used in its place, or else the next newer one, and the log
-//! has it.
+//! has it. One that is damaged stays out of use; one that could not be read is tried again later.
 
 use std::collections::VecDeque;
+use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use arrow::array::{Array, TimestampMillisecondArray};
 use jiff::Timestamp;
@@ -21,6 +26,8 @@ use crate::error::chain;
 
 /// Old tables of a file that stay in memory, at least.
 const OLD_TABLES_MIN: usize = 4;
+/// How long a version that could not be read is not tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// Makes a table of a file.
 pub(crate) type LoadTable<T> = fn(&Path) -> Result<T, EngineError>;
@@ -85,6 +92,8 @@ enum Made<T> {
     NotYet,
     /// It has turned out that the version cannot be used.
     Unusable,
+    /// The version could not be read at this time.
+    Unread(Instant),
     /// Of a kept version, as long as somebody holds it.
     Old(Weak<T>),
     /// Of the file itself.
@@ -103,6 +112,8 @@ pub(crate) struct VersionedTable<T> {
     recent: Mutex<VecDeque<Arc<T>>>,
     /// How many these are at most.
     recent_max: usize,
+    /// After which time a version that could not be read is tried again.
+    retry_after: Duration,
     unkept: Option<UnkeptVersion>,
 }
 
@@ -124,7 +135,9 @@ impl<T> VersionedTable<T> {
     /// Reads a file, and which versions of it there are. Without a file there are the kept versions alone, and `None`
     /// without any. A file that is not the one whose versions are kept is used for all times.
     pub(crate) fn load(file: &VersionedFile, load: LoadTable<T>) -> Result<Option<Self>, EngineError> {
-        let mut kept = file.folder.as_deref().map(|folder| read_index(file.name, folder)).unwrap_or_default();
+        let found_ms = Timestamp::now().as_millisecond();
+        let kept = file.folder.as_deref().map(|folder| read_index(file.name, folder, found_ms));
+        let mut kept = kept.unwrap_or_default();
         let Some(path) = &file.path else { return Ok(Self::of(file.name, load, kept, None)) };
         // taken before the table is made, so that what changes meanwhile is another content
         let content = file.folder.as_ref().and_then(|_| FileContent::of(path).ok());
@@ -144,7 +157,6 @@ impl<T> VersionedTable<T> {
             }
             return Ok(Self::of(file.name, load, FileVersions::default(), Some(table)));
         }
-        let found_ms = Timestamp::now().as_millisecond();
         if !is_newest {
             kept.add(content, path, file.limits.unwrap_or_default(), found_ms);
         }
@@ -174,7 +186,16 @@ impl<T> VersionedTable<T> {
         // the threads of a question are at different times
         let recent_max = available_parallelism().map_or(OLD_TABLES_MIN, |threads| threads.get().max(OLD_TABLES_MIN));
         let recent = Mutex::default();
-        (!versions.is_empty()).then_some(Self { name, load, kept, versions, recent, recent_max, unkept: None })
+        (!versions.is_empty()).then_some(Self {
+            name,
+            load,
+            kept,
+            versions,
+            recent,
+            recent_max,
+            retry_after: RETRY_AFTER,
+            unkept: None,
+        })
     }
 
     /// Whether times may have different tables.
@@ -232,26 +253,33 @@ impl<T> VersionedTable<T> {
         let held = match &*made {
             Made::Newest(table) => return Some(Arc::clone(table)),
             Made::Unusable => return None,
+            Made::Unread(tried) if tried.elapsed() < self.retry_after => return None,
             Made::Old(table) => table.upgrade(),
-            Made::NotYet => None,
+            Made::NotYet | Made::Unread(_) => None,
         };
-        let table = held.or_else(|| self.make(version).map(Arc::new));
-        *made = table.as_ref().map_or(Made::Unusable, |table| Made::Old(Arc::downgrade(table)));
+        let table = match held.map_or_else(|| self.make(version).map(Arc::new), Ok) {
+            Ok(table) => table,
+            Err(failed) => {
+                *made = failed;
+                return None;
+            }
+        };
+        *made = Made::Old(Arc::downgrade(&table));
         drop(made);
-        let table = table?;
         self.hold(&table);
         Some(table)
     }
 
-    fn make(&self, version: &VersionTable<T>) -> Option<T> {
-        let kept = version.kept.as_ref()?;
+    /// Makes the table of a version, or says what there is in its place.
+    fn make(&self, version: &VersionTable<T>) -> Result<T, Made<T>> {
+        let kept = version.kept.as_ref().ok_or(Made::Unusable)?;
         let made = self.kept.file_of(kept).map_err(EngineError::enrichment).and_then(|path| (self.load)(&path));
         let from = time_text(version.from_ms);
-        made.inspect_err(|error| {
-            let why = chain(error);
+        made.map_err(|error| {
+            let why = chain(&error);
             tracing::warn!("{}: the version from {from} is not used, but the one before or after it: {why}", self.name);
+            if is_unread(&error) { Made::Unread(Instant::now()) } else { Made::Unusable }
         })
-        .ok()
     }
 
     /// Keeps an old table in memory, in place of the one that was not used for longest.
@@ -265,10 +293,29 @@ impl<T> VersionedTable<T> {
     }
 }
 
+/// Whether a file could not be read, which may pass, rather than being damaged.
+fn is_unread(error: &EngineError) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof);
+        }
+        cause = error.source();
+    }
+    false
+}
+
 /// The versions in a folder; what is wrong with them is in the log.
-fn read_index(name: &str, folder: &Path) -> FileVersions {
-    match FileVersions::read(folder) {
+fn read_index(name: &str, folder: &Path, now_ms: i64) -> FileVersions {
+    match FileVersions::read(folder, now_ms) {
         Ok(versions) => {
+            if versions.times_disbelieved() > 0 {
+                tracing::warn!(
+                    "{name}: of {} versions the time cannot be right, as the clock was wrong then or is now: they are used \
+                     from before the next one or after the one before",
+                    versions.times_disbelieved()
+                );
+            }
             if versions.lines_damaged() > 0 {
                 tracing::warn!("{name}: {} versions are missing, their lines are damaged", versions.lines_damaged());
             }

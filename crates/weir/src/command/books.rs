@@ -221,14 +221,7 @@ fn report(
     if down != [0; 2] {
         eprintln!("of them missed while the collector was down: {} records and {} datagrams", down[0], down[1]);
     }
-    let failed = total(Counter::HandshakesFailed);
-    if failed > 0 {
-        let of = |counter: &Counter| (counter.name(), total(*counter));
-        let reasons = Counter::HANDSHAKE_REASONS.iter().map(of).filter(|(_, count)| *count > 0);
-        let reasons: Vec<_> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
-        eprintln!("handshakes of TLS and DTLS that failed: {failed} ({})", reasons.join(", "));
-        eprintln!("hint: the log of the collector names the peers");
-    }
+    report_refused(totals);
     let waiting = sets_waiting(totals);
     if waiting > 0 {
         eprintln!("sets that still wait for their template, or waited when the collector ended: {waiting}");
@@ -253,4 +246,22 @@ fn report(
     let is_balanced = imbalances.is_empty();
     eprintln!("{}", if is_balanced { "the books balance" } else { "the books do not balance" });
     is_balanced
+}
+
+/// Reports on standard error what nobody was heard of.
+fn report_refused(totals: &Counts) {
+    let total = |counter: Counter| totals[counter as usize];
+    let not_allowed = total(Counter::DatagramsNotAllowed);
+    if not_allowed > 0 {
+        eprintln!("datagrams of senders that are not allowed: {not_allowed}");
+        eprintln!("hint: the log of the collector names them; --allow and --sflow-agents say who may send");
+    }
+    let failed = total(Counter::HandshakesFailed);
+    if failed > 0 {
+        let of = |counter: &Counter| (counter.name(), total(*counter));
+        let reasons = Counter::HANDSHAKE_REASONS.iter().map(of).filter(|(_, count)| *count > 0);
+        let reasons: Vec<_> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
+        eprintln!("handshakes of TLS and DTLS that failed: {failed} ({})", reasons.join(", "));
+        eprintln!("hint: the log of the collector names the peers");
+    }
 }

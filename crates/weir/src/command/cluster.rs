@@ -1,4 +1,6 @@
-//! Flows that a cluster of Cassandra keeps, for questions.
+//! Flows and statistics that a cluster of Cassandra keeps, for questions.
+
+mod series;
 
 use std::error::Error;
 use std::path::Path;
@@ -14,10 +16,17 @@ use weir_sql::stored_flows::{
     ComparedValue, Comparison, FlowComparison, FlowSelection, StoredBatches, StoredFlows, WindowBound,
 };
 
+pub(crate) use self::series::ClusterSeries;
+
 /// What the address of a cluster begins with.
 const SCHEME: &str = "cassandra://";
 /// Batches that are read ahead.
 const AHEAD: usize = 4;
+
+/// The address of a cluster, when an argument for the folder of an archive is one.
+fn address(archive: &Path) -> Option<&str> {
+    archive.to_str().filter(|text| text.starts_with(SCHEME))
+}
 
 /// The flows of a keyspace.
 pub(crate) struct ClusterFlows {
@@ -37,7 +46,7 @@ type Read = Result<FlowBatch, Box<dyn Error + Send + Sync>>;
 impl ClusterFlows {
     /// Connects to the cluster that an argument for the folder of an archive names; `None` when it is a folder.
     pub(crate) fn named(archive: &Path) -> anyhow::Result<Option<Self>> {
-        let Some(url) = archive.to_str().filter(|text| text.starts_with(SCHEME)) else { return Ok(None) };
+        let Some(url) = address(archive) else { return Ok(None) };
         let options = super::forward::cluster(url).map_err(anyhow::Error::msg)?;
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("weir-cassandra").enable_all().build()?;

@@ -21,6 +21,7 @@ use weir_chain::config::ThreadChoice;
 use weir_chain::{Chain, ChainBuilder, FileEnd, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
+use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
 use super::{
     ArchiveArg, EnrichmentArgs, enriched, flows_not_stored, print_archived, print_books, show_or_build,
@@ -159,9 +160,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if part.files.is_empty() {
             continue;
         }
-        let (is_bad, read) = args.import(part, &before)?;
+        let notices = Notices::to(|line| eprintln!("{line}")).with_begun(before.begun_taker());
+        let noting = NoteThread::start(before)?;
+        let imported = args.import(part, &notices.with_kept(noting.taker()));
+        let mut before = noting.end();
+        let (is_bad, read) = imported?;
         failed |= is_bad;
-        before.note(read)?;
+        before.note(&read)?;
         if was_stopped() {
             break;
         }
@@ -183,7 +188,7 @@ const DAMAGE: [&str; 7] = [
 impl Args {
     /// Reads files of one kind; true when one of them could not be read, or nothing of all. With it come the files whose
     /// flows are in the archive now.
-    fn import(&self, part: &Part, before: &ReadBefore) -> anyhow::Result<(bool, FilesRead)> {
+    fn import(&self, part: &Part, notices: &Notices) -> anyhow::Result<(bool, FilesRead)> {
         let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok((false, Vec::new())) };
         let octets = part.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
         let bar = progress_bar(octets);
@@ -192,8 +197,7 @@ impl Args {
             bar.set_position(progress.component(part.source).map_or(0, |source| source.counter("octets_read")));
         };
         let begun = Instant::now();
-        let notices = Notices::to(|line| eprintln!("{line}")).with_begun(before.begun_taker());
-        let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, |_| {}, report, || ())?;
+        let (progress, ended) = Foreground::new()?.run_with(chain, notices, every, |_| {}, report, || ())?;
         let took = begun.elapsed();
         bar.finish_and_clear();
         let counter = |name: &str| progress.component(part.source).map_or(0, |source| source.counter(name));

@@ -240,7 +240,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     print_counted(&progress);
     // whatever else has failed, these flows are in the archive
     let before = before.filter(|_| has_all_of(&progress, METER, ended.is_err()));
-    let noted = before.map_or(Ok(()), |before| before.note(notices.files_ended()));
+    let noted = before.map_or(Ok(()), |mut before| before.note(&notices.files_ended()));
     // flows of files are all stored before it ends, those of interfaces get a moment
     #[cfg(feature = "cassandra")]
     forwarding.end_of(is_live)?;

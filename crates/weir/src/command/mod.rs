@@ -21,6 +21,7 @@ pub(crate) mod meter;
 mod nfcapd_options;
 pub(crate) mod nfdump;
 mod no_rows;
+mod note_thread;
 mod password;
 pub(crate) mod query;
 mod read_before;
@@ -48,6 +49,7 @@ use weir_flow::scaling::Corrections;
 use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::output::Format;
 use weir_sql::stored_flows::StoredFlows;
+use weir_sql::stored_series::StoredSeries;
 use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl};
 use weir_wire::WireError;
 
@@ -93,7 +95,10 @@ impl ArchiveArgs {
     pub(crate) fn engine(&self, options: EngineOptions) -> anyhow::Result<Engine> {
         let options = EngineOptions { corrections: self.sampling.corrections()?, ..options };
         match self.elsewhere()? {
-            Some(store) => Ok(Engine::over_stored(store, &options, &QueryControl::default())?),
+            Some(store) => {
+                let options = EngineOptions { stored_series: self.series_elsewhere()?, ..options };
+                Ok(Engine::over_stored(store, &options, &QueryControl::default())?)
+            }
             None => Ok(Engine::open(&self.archive, &options)?),
         }
     }
@@ -108,6 +113,19 @@ impl ArchiveArgs {
     #[cfg(not(feature = "cassandra"))]
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "there is no other store without the feature")]
     fn elsewhere(&self) -> anyhow::Result<Option<Arc<dyn StoredFlows>>> {
+        Ok(None)
+    }
+
+    /// The statistics of that store, if it has any.
+    #[cfg(feature = "cassandra")]
+    fn series_elsewhere(&self) -> anyhow::Result<Option<Arc<dyn StoredSeries>>> {
+        let named = cluster::ClusterSeries::named(&self.archive)?;
+        Ok(named.map(|series| Arc::new(series) as Arc<dyn StoredSeries>))
+    }
+
+    #[cfg(not(feature = "cassandra"))]
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "there is no other store without the feature")]
+    fn series_elsewhere(&self) -> anyhow::Result<Option<Arc<dyn StoredSeries>>> {
         Ok(None)
     }
 
@@ -313,7 +331,9 @@ pub(crate) fn print_books(progress: &Progress, block: &str) {
     for label in WireError::LABELS {
         let count = block.counter(label);
         if count > 0 {
-            eprintln!("  {label:<22} {count:>14}  decoding error");
+            let is_longer = *label == (WireError::TrailingOctets { octets: 0 }).label();
+            let meaning = if is_longer { "octets behind the end of a message" } else { "decoding error" };
+            eprintln!("  {label:<22} {count:>14}  {meaning}");
         }
     }
 }

@@ -148,10 +148,10 @@ impl ReadBefore {
     }
 
     /// Notes the files that were read, of those that were about to be: what was read of them is in the archive.
-    pub(crate) fn note(mut self, read: Vec<(PathBuf, FileEnd)>) -> anyhow::Result<()> {
-        let read: HashMap<PathBuf, FileEnd> = read.into_iter().collect();
+    pub(crate) fn note(&mut self, read: &[(PathBuf, FileEnd)]) -> anyhow::Result<()> {
+        let read: HashMap<&Path, FileEnd> = read.iter().map(|(path, end)| (path.as_path(), *end)).collect();
         let files = self.new.iter().filter_map(|new| {
-            let is_damaged = *read.get(&new.path)? == FileEnd::Damaged;
+            let is_damaged = *read.get(new.path.as_path())? == FileEnd::Damaged;
             Some(new.contents().map(move |file| ReadFile { file, path: &new.path, is_damaged }))
         });
         let files: Vec<_> = files.flatten().collect();
@@ -207,10 +207,10 @@ mod tests {
         ReadBefore::leave_out(&archive, &mut wanted, false).expect("compared");
         assert_eq!(wanted, Vec::<PathBuf>::new());
         wanted = files();
-        let before = ReadBefore::leave_out_read(&archive, &mut wanted).expect("compared");
+        let mut before = ReadBefore::leave_out_read(&archive, &mut wanted).expect("compared");
         assert_eq!(wanted, files());
         // and once it is read to its end, not again
-        before.note(vec![(file.clone(), FileEnd::Whole)]).expect("noted");
+        before.note(&[(file.clone(), FileEnd::Whole)]).expect("noted");
         ReadBefore::leave_out_read(&archive, &mut wanted).expect("compared");
         assert_eq!(wanted, Vec::<PathBuf>::new());
     }

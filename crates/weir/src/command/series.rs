@@ -3,9 +3,11 @@
 #[cfg(feature = "cassandra")]
 mod cluster;
 mod export;
+mod folder;
 mod forward;
 mod plot;
 mod rrdtool;
+mod source;
 
 use std::io;
 use std::iter;
@@ -15,14 +17,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
-use arrow::datatypes::Schema;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use clap::Subcommand;
 use jiff::tz::TimeZone;
 use weir_chain::TimeSpan;
 use weir_print::{OutputOptions, PrintError, write_batches};
-use weir_series::{Catalogue, Coverage, Family, FamilyId, Fetched, Resolution, RowSelection, SeriesError, SeriesStore};
+use weir_series::{SeriesError, SeriesStore};
 
+use self::folder::FolderSource;
+use self::source::{SeriesSource, SourceRows, StepLength, Wanted};
 use super::FormatArg;
 use crate::time_args::TimeArgs;
 
@@ -60,8 +63,8 @@ enum Work {
 /// Where the statistics are.
 #[derive(Debug, clap::Args)]
 struct StoreArgs {
-    /// Folder of the archive, which has the statistics in its folder statistics; to list and fetch also the keyspace of a cluster
-    /// that has statistics: cassandra://HOST/KEYSPACE
+    /// Folder of the archive, which has the statistics in its folder statistics; to list, fetch, plot and export also the keyspace of
+    /// a cluster that has statistics: cassandra://HOST/KEYSPACE
     #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
     archive: Option<PathBuf>,
     /// Folder of the statistics, when they are not those of the archive
@@ -70,26 +73,43 @@ struct StoreArgs {
 }
 
 impl StoreArgs {
+    /// The address of the cluster that is named in place of a folder.
+    fn cluster(&self) -> Option<&str> {
+        let archive = self.archive.as_ref().filter(|_| self.statistics.is_none())?;
+        archive.to_str().filter(|text| text.starts_with(CLUSTER))
+    }
+
     fn folder(&self) -> anyhow::Result<PathBuf> {
+        if self.cluster().is_some() {
+            bail!(
+                "this needs a folder, and not a cluster\nhint: weir series ls, fetch, plot and export read from a cluster"
+            );
+        }
         match (&self.statistics, &self.archive) {
             (Some(folder), _) => Ok(folder.clone()),
-            (None, Some(archive)) if archive.to_str().is_some_and(|text| text.starts_with(CLUSTER)) => {
-                bail!(
-                    "this needs a folder, and not a cluster\nhint: weir series ls and weir series fetch read from a cluster"
-                )
-            }
             (None, Some(archive)) => Ok(archive.join(FOLDER)),
             (None, None) => bail!("no folder of statistics is named\nhint: -R ARCHIVE or --statistics DIR"),
         }
     }
 
-    fn open(&self) -> anyhow::Result<SeriesStore> {
-        SeriesStore::open(&self.folder()?).map_err(|error| match error {
+    /// The statistics of a folder.
+    fn open(&self) -> anyhow::Result<FolderSource> {
+        let store = SeriesStore::open(&self.folder()?).map_err(|error| match error {
             SeriesError::NoStore(_) => {
                 anyhow!("{error}\nhint: weir collect --statistics keeps statistics of what it collects")
             }
             error => error.into(),
-        })
+        });
+        store.map(FolderSource::new)
+    }
+
+    /// The statistics of a folder or a cluster.
+    fn source(&self) -> anyhow::Result<Box<dyn SeriesSource>> {
+        #[cfg(feature = "cassandra")]
+        if let Some(url) = self.cluster() {
+            return Ok(Box::new(cluster::ClusterSource::connect(url)?));
+        }
+        Ok(Box::new(self.open()?))
     }
 }
 
@@ -115,41 +135,39 @@ impl StepArgs {
     }
 
     /// The steps that are read, and from when until when.
-    fn selected(&self, store: &SeriesStore) -> anyhow::Result<(Resolution, i64, i64)> {
+    fn selected(&self, source: &dyn SeriesSource) -> anyhow::Result<(StepLength, i64, i64)> {
         let (from, until) = self.range()?;
-        let resolution = match self.step {
-            Some(step) => resolution_of(store, step)?,
-            None => finest_with(store, from)?,
+        let step = match self.step {
+            Some(step) => step_of(source, step)?,
+            None => finest_with(source, from)?,
         };
-        let (first, last) = store.extent(resolution)?.unwrap_or((0, 0));
-        Ok((resolution, from.max(first), until.min(last.saturating_add(1))))
+        let (first, last) = source.extent(step)?.unwrap_or((0, 0));
+        Ok((step, from.max(first), until.min(last.saturating_add(1))))
     }
 }
 
-/// The resolution that has steps of this length.
-fn resolution_of(store: &SeriesStore, step: TimeSpan) -> anyhow::Result<Resolution> {
-    let known = store.resolutions().iter().find(|one| Duration::from_secs(u64::from(one.step_secs)) == step.duration());
-    known
-        .copied()
-        .with_context(|| format!("there are no steps of {step}\nhint: there are steps of {}", steps_text(store)))
+/// The steps of this length.
+fn step_of(source: &dyn SeriesSource, step: TimeSpan) -> anyhow::Result<StepLength> {
+    let steps = source.steps();
+    let found = steps.iter().find(|one| Duration::from_secs(u64::from(one.step_secs)) == step.duration());
+    found.copied().with_context(|| {
+        let steps: Vec<String> = steps.iter().map(|one| format!("{}s", one.step_secs)).collect();
+        format!("there are no steps of {step}\nhint: there are steps of {}", steps.join(", "))
+    })
 }
 
-/// The finest resolution that still has steps of this time, or everything that there ever was after it.
-fn finest_with(store: &SeriesStore, from: i64) -> anyhow::Result<Resolution> {
+/// The finest steps that are still there of this time, or of everything that there ever was after it.
+fn finest_with(source: &dyn SeriesSource, from: i64) -> anyhow::Result<StepLength> {
+    let steps = source.steps();
     let mut begins = Vec::new();
-    for &resolution in store.resolutions() {
-        begins.extend(store.extent(resolution)?.map(|(first, _)| (resolution, first)));
+    for &step in &steps {
+        begins.extend(source.extent(step)?.map(|(first, _)| (step, first)));
     }
     // a coarse step begins before what it is made of, by less than its length
     let reaches_back =
         |first: i64| begins.iter().all(|(other, begin)| first < begin.saturating_add(i64::from(other.step_secs)));
     let found = begins.iter().find(|(_, first)| *first <= from || reaches_back(*first));
-    Ok(found.map_or(store.resolutions()[0], |(resolution, _)| *resolution))
-}
-
-fn steps_text(store: &SeriesStore) -> String {
-    let steps: Vec<String> = store.resolutions().iter().map(|one| format!("{}s", one.step_secs)).collect();
-    steps.join(", ")
+    found.map(|(step, _)| *step).or(steps.first().copied()).context("there are no steps")
 }
 
 /// List what statistics there are, or the keys of one kind
@@ -193,9 +211,6 @@ struct FetchArgs {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if ran_on_cluster(&args.work)? {
-        return Ok(ExitCode::SUCCESS);
-    }
     match &args.work {
         Work::Ls(args) => ls(args)?,
         Work::Fetch(args) => fetch(args)?,
@@ -206,70 +221,47 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does the work when it is about the statistics of a cluster, and returns whether it was.
-#[cfg(feature = "cassandra")]
-fn ran_on_cluster(work: &Work) -> anyhow::Result<bool> {
-    cluster::run(work)
-}
-
-#[cfg(not(feature = "cassandra"))]
-#[expect(clippy::unnecessary_wraps, reason = "there is no cluster without the feature")]
-fn ran_on_cluster(_work: &Work) -> anyhow::Result<bool> {
-    Ok(false)
-}
-
 /// Checks that there are such series.
-fn family(store: &SeriesStore, by: &str) -> anyhow::Result<FamilyId> {
-    store.family(by).map(|(id, _)| id).with_context(|| {
-        let names: Vec<&str> = store.families().iter().map(|family| family.name.as_str()).collect();
-        format!("there are no series by {by}\nhint: there are series by {}", names.join(", "))
-    })
+fn check_by(source: &dyn SeriesSource, by: &str) -> anyhow::Result<()> {
+    let families = source.families();
+    if families.contains(&by) {
+        return Ok(());
+    }
+    bail!("there are no series by {by}\nhint: there are series by {}", families.join(", "))
 }
 
 /// Checks that there are series of these keys.
-fn check_keys(catalogue: &Catalogue, id: FamilyId, by: &str, keys: &[String]) -> anyhow::Result<()> {
-    let unknown: Vec<_> = keys.iter().filter(|key| catalogue.id(id, key).is_none()).map(String::as_str).collect();
+fn check_keys(source: &dyn SeriesSource, by: &str, keys: &[String]) -> anyhow::Result<()> {
+    let mut unknown = Vec::new();
+    for key in keys {
+        if !source.has_key(by, key)? {
+            unknown.push(key.as_str());
+        }
+    }
     if unknown.is_empty() {
         return Ok(());
     }
-    bail!("there are no series by {by} of {}\nhint: weir series ls --by {by} lists the keys", unknown.join(", "))
+    let is_damaged = source.may_have_lost_keys(by)?;
+    let lost = if is_damaged { ", without those that are lost: the catalogue of keys was damaged" } else { "" };
+    bail!("there are no series by {by} of {}\nhint: weir series ls --by {by} lists the keys{lost}", unknown.join(", "))
 }
 
 fn ls(args: &LsArgs) -> anyhow::Result<()> {
-    let store = args.store.open()?;
-    let catalogue = catalogue(&store)?;
+    let source = args.store.source()?;
     if let Some(by) = &args.by {
-        let family = family(&store, by)?;
+        check_by(&*source, by)?;
         let is_wanted = |key: &&str| args.matched.as_ref().is_none_or(|text| key.contains(text.as_str()));
-        let mut keys: Vec<&str> = catalogue.series(family).map(|(_, key)| key).filter(is_wanted).collect();
-        keys.sort_unstable();
-        let keys: ArrayRef = Arc::new(StringArray::from(keys));
+        let keys = source.keys(by)?.into_iter().filter(is_wanted);
+        let keys: ArrayRef = Arc::new(StringArray::from_iter_values(keys));
         return print(iter::once(Ok(RecordBatch::try_from_iter([("key", keys)])?)), args.format, TimeZone::UTC);
     }
-    let families = || (0..).map(FamilyId).zip(store.families());
-    let texts = |of: &dyn Fn((FamilyId, &Family)) -> String| -> ArrayRef {
-        Arc::new(families().map(of).map(Some).collect::<StringArray>())
-    };
-    let keys: UInt64Array = families().map(|(id, _)| Some(catalogue.series(id).count() as u64)).collect();
-    let metrics =
-        |family: &Family| family.metrics.iter().map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(" ");
-    let coverage = |family: &Family| match family.coverage {
-        Coverage::Complete => "all",
-        Coverage::Largest => "the largest of each step, and other",
-    };
-    let table = RecordBatch::try_from_iter([
-        ("by", texts(&|(_, family)| family.name.clone())),
-        ("keys", Arc::new(keys) as ArrayRef),
-        ("metrics", texts(&|(_, family)| metrics(family))),
-        ("kept", texts(&|(_, family)| coverage(family).to_owned())),
-    ])?;
-    print(iter::once(Ok(table)), args.format, TimeZone::UTC)?;
-    for &resolution in store.resolutions() {
-        let keep = TimeSpan::from_secs(resolution.keep_secs);
-        let step = TimeSpan::from_secs(u64::from(resolution.step_secs));
-        match store.extent(resolution)? {
-            Some((first, last)) => eprintln!("steps of {step}, kept for {keep}: {} to {}", utc(first), utc(last)),
-            None => eprintln!("steps of {step}, kept for {keep}: none yet"),
+    print(iter::once(Ok(source.listing()?)), args.format, TimeZone::UTC)?;
+    for step in source.steps() {
+        let length = TimeSpan::from_secs(u64::from(step.step_secs));
+        let kept = step.keep_secs.map(|secs| format!(", kept for {}", TimeSpan::from_secs(secs))).unwrap_or_default();
+        match source.extent(step)? {
+            Some((first, last)) => eprintln!("steps of {length}{kept}: {} to {}", utc(first), utc(last)),
+            None => eprintln!("steps of {length}{kept}: none yet"),
         }
     }
     Ok(())
@@ -281,71 +273,17 @@ fn utc(secs: i64) -> String {
 }
 
 fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
-    let store = args.store.open()?;
-    let id = family(&store, &args.by)?;
-    let (resolution, from_secs, until_secs) = args.steps.selected(&store)?;
-    let catalogue = Arc::new(catalogue(&store)?);
-    check_keys(&catalogue, id, &args.by, &args.keys)?;
-    let keys = (!args.keys.is_empty()).then(|| args.keys.clone());
-    let selection = RowSelection { resolution, families: Some(vec![args.by.clone()]), keys, from_secs, until_secs };
-    let store = Arc::new(store);
-    let is_finest = resolution == store.resolutions()[0];
-    let spec = &store.families()[usize::from(id.0)];
-    let rows = store.rows_with(&selection, catalogue)?;
-    let columns = columns_of(&rows.schema(), spec, is_finest);
-    let empty = RecordBatch::new_empty(rows.schema()).project(&columns)?;
-    // steps that are damaged hide no other ones
-    let readable = rows.filter(|batch| match batch {
-        Err(error) if error.is_damage() => {
-            eprintln!("warning: {error}");
-            false
-        }
-        _ => true,
-    });
-    let mut batches = readable.map(|batch| Ok(batch?.project(&columns)?)).peekable();
+    let source = args.store.source()?;
+    check_by(&*source, &args.by)?;
+    let (step, from_secs, until_secs) = args.steps.selected(&*source)?;
+    check_keys(&*source, &args.by, &args.keys)?;
+    let wanted = Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs };
+    let SourceRows { schema, batches } = source.rows(&wanted)?;
+    let mut batches = batches.peekable();
     if batches.peek().is_none() {
-        return print(iter::once(Ok(empty)), args.format, args.steps.zone());
+        return print(iter::once(Ok(RecordBatch::new_empty(schema))), args.format, args.steps.zone());
     }
     print(batches, args.format, args.steps.zone())
-}
-
-/// Reads which series there are, and says when the file is damaged.
-fn catalogue(store: &SeriesStore) -> anyhow::Result<Catalogue> {
-    let catalogue = store.catalogue()?;
-    let (repaired, damaged) = (catalogue.repaired_lines(), catalogue.damaged_lines());
-    if repaired > 0 {
-        eprintln!("warning: the catalogue of keys is damaged: {repaired} wrong bits are corrected");
-    }
-    if damaged > 0 {
-        eprintln!(
-            "warning: the catalogue of keys is damaged: {damaged} lines cannot be read, and their series have no key"
-        );
-    }
-    Ok(catalogue)
-}
-
-/// Says which steps are gaps because they cannot be read.
-fn warn_of_damage(fetched: &Fetched) {
-    for damage in &fetched.damaged {
-        eprintln!("warning: {damage}");
-    }
-}
-
-/// The columns that say something of a family: those of its metrics, and in the finest steps only their values.
-fn columns_of(schema: &Schema, family: &Family, is_finest: bool) -> Vec<usize> {
-    let says_something = |name: &str| {
-        let metric =
-            ["_min", "_max", "_last", "_p50", "_p95", "_p99"].iter().find_map(|ending| name.strip_suffix(ending));
-        match (metric, family.metric(metric.unwrap_or(name))) {
-            (Some(_), known) => known.is_some() && !is_finest,
-            (None, Some(_)) => true,
-            (None, None) => {
-                matches!(name, "time" | "step" | "by" | "key") || matches!(name, "known" | "count") && !is_finest
-            }
-        }
-    };
-    let fields = schema.fields().iter().enumerate();
-    fields.filter(|(_, field)| says_something(field.name())).map(|(place, _)| place).collect()
 }
 
 /// Writes batches to standard output.

@@ -13,7 +13,7 @@ use anyhow::Context;
 use jiff::tz::TimeZone;
 use weir_query::{Archive, QueryOptions};
 use weir_sql::output::{OutputOptions, write_answer};
-use weir_sql::{Engine, EngineError, EngineOptions, Enrichment, EnrichmentFiles, UserTable};
+use weir_sql::{Engine, EngineError, EngineOptions, Enrichment, EnrichmentFiles, Progress, UserTable};
 
 use super::{ArchiveArgs, FormatArg, counted, no_rows, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery};
@@ -131,6 +131,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let foreground = ForegroundQuery::new(&args.foreground)?;
     let engine = args.engine(&args.load_enrichment()?)?;
     let result = write(args, &statement, &engine, &foreground);
+    if !foreground.control().progress.warnings().is_empty() {
+        foreground.clear_progress();
+        report_warnings(&foreground.control().progress);
+    }
     if result.as_ref().is_ok_and(|rows| *rows == 0) && !args.quiet && no_rows::is_looked_at(args.format) {
         foreground.clear_progress();
         args.explain_no_rows();
@@ -152,6 +156,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn write(args: &Args, statement: &str, engine: &Engine, foreground: &ForegroundQuery) -> anyhow::Result<u64> {
     let answer = engine.sql_on(statement, foreground.control())?;
     Ok(write_answer(answer, args.format.into(), &args.output_options(), &mut foreground.output())?)
+}
+
+/// Prints on standard error why an answer has less than what was asked for.
+fn report_warnings(progress: &Progress) {
+    for warning in progress.warnings() {
+        eprintln!("warning: {warning}");
+    }
 }
 
 /// Reads `NAME=FILE`.

@@ -2,24 +2,21 @@
 
 mod backtest;
 mod list;
-mod loaded_files;
 mod run;
 mod timeline;
 
 pub(crate) use run::WatchSession;
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Subcommand;
 use weir_chain::{ByteSize, TimeSpan};
 use weir_sql::standing::StandingOptions;
 use weir_watch::journal::has_run;
-use weir_watch::{Action, Retention, RunnerOptions, WatchError, WatchFile, acknowledge, plan};
+use weir_watch::{Action, Retention, RunnerOptions, WatchFile, acknowledge, plan, watch_paths};
 
 use super::{ArchiveArg, SamplingArgs};
 
@@ -158,7 +155,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let mut has_mistake = false;
-    for path in paths(&args.files)?.keys() {
+    for path in watch_paths(&args.files)?.keys() {
         let planned = WatchFile::read(path).and_then(|file| {
             let windows = plan(file)?;
             Ok(windows.lines().next().unwrap_or_default().to_owned())
@@ -167,73 +164,20 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             Ok(window) => drop(writeln!(io::stdout(), "{}: {window}", path.display())),
             Err(error) => {
                 has_mistake = true;
-                eprintln!("error: {}", with_path(path, error));
+                eprintln!("error: {}", error.of_file(path));
             }
         }
     }
     Ok(if has_mistake { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// An error with its causes and the file that it is of.
-fn with_path(path: &Path, error: WatchError) -> String {
-    let names_it = matches!(error, WatchError::Read { .. } | WatchError::File { .. });
-    let error = anyhow::Error::from(error);
-    if names_it { format!("{error:#}") } else { format!("{}: {error:#}", path.display()) }
-}
-
 /// Plans every watch of some files, so that a mistake is met before anything runs.
 pub(crate) fn planned(files: &[PathBuf]) -> anyhow::Result<()> {
-    for path in paths(files)?.keys() {
+    for path in watch_paths(files)?.keys() {
         let planned = WatchFile::read(path).and_then(plan);
         if let Err(error) = planned {
-            bail!("{}", with_path(path, error));
+            bail!("{}", error.of_file(path));
         }
     }
     Ok(())
-}
-
-/// As [`paths`], of those that are there; there may be none.
-fn paths_there(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTime>, u64)>> {
-    let there = given.iter().filter(|path| path.try_exists().unwrap_or(true)).cloned().collect::<Vec<_>>();
-    looked_up(&there)
-}
-
-/// Watch files by path, with when they were changed and their length. A folder stands for its files that end in `.toml`.
-fn paths(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTime>, u64)>> {
-    let found = looked_up(given)?;
-    if found.is_empty() {
-        bail!("there is no watch file, whose name ends in .toml");
-    }
-    Ok(found)
-}
-
-/// Names of folders in examples are of those that come with weir, which are not where somebody has installed it.
-fn unreadable(path: &Path, error: &io::Error) -> anyhow::Error {
-    let hint = if error.kind() == io::ErrorKind::NotFound {
-        "\nhint: the watches that come with weir are in /usr/share/weir/watches of its package, and in the folder \
-         watches of its sources"
-    } else {
-        ""
-    };
-    anyhow::anyhow!("cannot read {}: {error}{hint}", path.display())
-}
-
-fn looked_up(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTime>, u64)>> {
-    let mut found = BTreeMap::new();
-    for path in given {
-        let about = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
-        if !about.is_dir() {
-            found.insert(path.clone(), (about.modified().ok(), about.len()));
-            continue;
-        }
-        for entry in std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|ending| ending == "toml")
-                && let Ok(about) = std::fs::metadata(&path)
-            {
-                found.insert(path, (about.modified().ok(), about.len()));
-            }
-        }
-    }
-    Ok(found)
 }

@@ -87,6 +87,45 @@ fn mistakes_in_chain_files_are_told_with_their_place() {
 }
 
 #[test]
+fn books_balance_whatever_transforms_make_of_the_flows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("exports.pcap");
+    let written = run(&["generate", "--records", "2000", "--write", capture.to_str().expect("UTF-8")]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    let transforms = [
+        ("filter", "filter = \"proto tcp\""),
+        ("sample", "one_in = 3"),
+        ("aggregate", "keys = [\"protocol\"]"),
+        ("anonymise", "method = \"truncate\""),
+    ];
+    for (kind, options) in transforms {
+        let archive = folder.path().join(kind);
+        let chain = format!(
+            "[components.source]\ntype = \"capture-reader\"\nfiles = [\"{}\"]\n[components.changed]\ntype = \"{kind}\"\n\
+             inputs = \"source\"\n{options}\n[components.archive]\ntype = \"archive\"\ninputs = \"changed\"\n\
+             archive = \"{}\"\n",
+            capture.display(),
+            archive.display()
+        );
+        let output = with_chain(&["chain", "run", "-"], &chain);
+        assert!(output.status.success(), "{kind}: {}", text(&output.stderr));
+        let archive = archive.to_str().expect("UTF-8");
+        let books = run(&["books", "-R", archive]);
+        assert!(books.status.success(), "{kind}: {}", text(&books.stderr));
+        let said = text(&books.stderr);
+        assert!(said.contains("the books balance"), "{kind}: {said}");
+        let count = run(&["sql", "-q", "-o", "csv", "--archive", archive, "SELECT count(*) FROM flows"]);
+        let count: u64 = text(&count.stdout).lines().last().and_then(|line| line.parse().ok()).expect("a number");
+        assert!(said.contains(&format!("flows in the archive: {count}\n")), "{kind}: {said}");
+        // what a filter or a sample leaves out is known one by one
+        let dropped = 2000 - count;
+        let expected = format!("records stored by the books: 2000, filtered: {dropped},");
+        assert!(kind == "aggregate" || said.contains(&expected), "{kind}: {said}");
+        assert_eq!(kind == "anonymise", count == 2000, "{kind}: {count}");
+    }
+}
+
+#[test]
 fn a_signal_ends_a_chain_in_order_and_nothing_is_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = folder.path().join("archive");

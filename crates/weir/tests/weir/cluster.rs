@@ -98,11 +98,39 @@ fn statistics_of_a_cluster_are_those_that_were_sent() {
     }
     let one = fetched(&url, &["--from", "2024-01-01 10:00:01", "--until", "2024-01-01 10:00:02"]);
     assert_eq!(rows(&one).iter().map(|row| row["bytes"]).collect::<Vec<_>>(), ["400"], "{one}");
-    let drawn = run(&["series", "plot", "-R", &url]);
-    assert!(String::from_utf8_lossy(&drawn.stderr).contains("hint: weir series ls and weir series fetch"), "{drawn:?}");
+    // plots and exports are the same, but for the newest step, and the order of metrics
+    let times = ["--step", "1s", "--utc", "--until", "2024-01-01 10:02:10", "-R"];
+    for by in ["protocol", "src_addr", "total"] {
+        let drawn = |place: &str| text(&run(&[&["series", "plot", "--by", by], &times[..], &[place]].concat()));
+        assert_eq!(drawn(&url), drawn(&archive), "{by}");
+        let exported = |place: &str| {
+            let printed = text(&run(&[&["series", "export", "--by", by], &times[..], &[place]].concat()));
+            let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        };
+        let (sent, wanted) = (exported(&url), exported(&archive));
+        assert!(wanted.len() > 4, "{wanted:?}");
+        assert_eq!(sent, wanted, "{by}");
+    }
+    // SQL is over flows and statistics of one keyspace
+    text(&run(&["forward", "-R", &archive, "--to", &url, "--until-end"]));
+    let sums = "SELECT \"by\", key, count(*) AS steps, sum(bytes) AS bytes, max(peers) AS peers FROM series \
+                WHERE step = 1 AND time < '2024-01-01T10:02:10Z' GROUP BY \"by\", key ORDER BY \"by\", key";
+    let one = "SELECT time, bytes, known FROM series WHERE step = 1 AND by = 'src_addr' AND key = '192.0.2.1' \
+               AND time BETWEEN '2024-01-01T10:00:01Z' AND '2024-01-01T10:02:09Z' ORDER BY time";
+    for statement in [sums, one] {
+        let asked = |place: &str| text(&run(&["sql", "-R", place, "-q", "-o", "csv", statement]));
+        assert!(asked(&archive).lines().count() > 1, "{statement}");
+        assert_eq!(asked(&url), asked(&archive), "{statement}");
+    }
+    let length = run(&["sql", "-R", &url, "SELECT count(*) FROM series WHERE step = 7"]);
+    assert!(String::from_utf8_lossy(&length.stderr).contains("they have steps of 1 seconds"), "{length:?}");
+    let again = run(&["series", "forward", "-R", &url, "--to", "http://127.0.0.1:1", "--until-end"]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("this needs a folder, and not a cluster"), "{again:?}");
     let unknown = run(&["series", "fetch", "-R", &url, "--by", "nothing"]);
     assert!(
-        String::from_utf8_lossy(&unknown.stderr).contains("it has series by protocol, src_addr, total"),
+        String::from_utf8_lossy(&unknown.stderr).contains("there are series by protocol, src_addr, total"),
         "{unknown:?}"
     );
 }

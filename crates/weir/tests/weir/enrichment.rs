@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arrow::array::{
     ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray, UInt32Array, UInt64Array, new_null_array,
@@ -255,23 +255,42 @@ fn speeds(rows: &[(i64, u64)]) -> weir_flow::TableBatch {
     weir_flow::TableBatch::try_new(Table::InterfaceCounters, batch).expect("rows of the table")
 }
 
+/// A service over an archive of these counters.
+fn service_of(archive: &Path, rows: &[(i64, u64)]) -> super::service::Service {
+    let side_tables = weir_flow::SideTables { others: vec![speeds(rows)], ..weir_flow::SideTables::default() };
+    let (mut writer, _) = weir_archive::Writer::open(archive, weir_archive::ArchiveOptions::default()).expect("open");
+    writer.append(weir_flow::Delivery { flows: None, side_tables }).expect("appended");
+    writer.close().expect("closed");
+    super::service::Service::start(&["--archive", &archive.display().to_string()])
+}
+
+/// The speed of the interface, and `at` of the request.
+fn known_speed(service: &super::service::Service, at: &str) -> Option<u64> {
+    let body = format!("{{\"values\": {{\"in_if\": [\"192.0.2.1/7\"]}}{at}}}");
+    let answer = service.ask("POST", "/api/v1/names", &["Content-Type: application/json"], &body).json();
+    answer["in_if"]["192.0.2.1/7"]["speed"].as_u64()
+}
+
+/// A clock that is wrong has counters of next month, which say nothing of the speed.
+#[test]
+fn counters_of_the_future_hide_no_speed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("after the epoch").as_millis() as i64;
+    let day_ms = 86_400_000;
+    let rows = [(now_ms - day_ms, 1_000_000_000), (now_ms + 30 * day_ms, 0)];
+    let service = service_of(&folder.path().join("archive"), &rows);
+    assert_eq!(known_speed(&service, ""), Some(1_000_000_000));
+    assert_eq!(known_speed(&service, ", \"at\": \"2200-01-01T00:00:00Z\""), Some(1_000_000_000));
+}
+
 #[test]
 fn a_speed_is_the_newest_of_the_time_that_is_asked_about() {
     let folder = tempfile::tempdir().expect("a folder");
-    let archive = folder.path().join("archive");
     // 2025-11-24T16:00:00Z; a link of 10 Gbit/s that has 1 Gbit/s three days later
     let (begin_ms, day_ms) = (1_764_000_000_000, 86_400_000);
-    let others = vec![speeds(&[(begin_ms, 10_000_000_000), (begin_ms + 3 * day_ms, 1_000_000_000)])];
-    let side_tables = weir_flow::SideTables { others, ..weir_flow::SideTables::default() };
-    let (mut writer, _) = weir_archive::Writer::open(&archive, weir_archive::ArchiveOptions::default()).expect("open");
-    writer.append(weir_flow::Delivery { flows: None, side_tables }).expect("appended");
-    writer.close().expect("closed");
-    let service = super::service::Service::start(&["--archive", &archive.display().to_string()]);
-    let known = |at: &str| {
-        let body = format!("{{\"values\": {{\"in_if\": [\"192.0.2.1/7\"]}}{at}}}");
-        let answer = service.ask("POST", "/api/v1/names", &["Content-Type: application/json"], &body).json();
-        answer["in_if"]["192.0.2.1/7"]["speed"].as_u64()
-    };
+    let rows = [(begin_ms, 10_000_000_000), (begin_ms + 3 * day_ms, 1_000_000_000)];
+    let service = service_of(&folder.path().join("archive"), &rows);
+    let known = |at: &str| known_speed(&service, at);
     assert_eq!(known(""), Some(1_000_000_000));
     let at = |day: u32, month: u32| known(&format!(", \"at\": \"2025-{month}-{day:02}T17:00:00Z\""));
     // within a day of the first, two days after it, after the second, and long after both

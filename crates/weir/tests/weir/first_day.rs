@@ -101,6 +101,31 @@ fn why_a_handshake_failed_is_told_three_times() {
     let books = run(&["books", "--archive", &archive]);
     let said = String::from_utf8_lossy(&books.stderr).into_owned();
     assert!(said.contains("handshakes of TLS and DTLS that failed: 1 (handshake_no_certificate 1)"), "{said}");
+    let verdict = String::from_utf8_lossy(&books.stdout).into_owned();
+    assert!(verdict.starts_with("no exporter was heard, ") && verdict.contains(": 1 handshakes failed\n"), "{verdict}");
+}
+
+/// An exporter that is not allowed: the log names it, and the books say that it was there and claim nothing of its flows.
+#[test]
+fn a_sender_that_is_not_allowed_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let arguments = ["collect", "--listen", "127.0.0.1:0", "--allow", "192.0.2.0/24", "--archive", &archive];
+    let mut collector = Logged::start(&arguments);
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    sender.send_to(&[0; 24], &collector.address).expect("sent");
+    let line = collector.line_with("not among the senders");
+    assert!(line.contains("127.0.0.1"), "{line}");
+    collector.end();
+    let books = run(&["books", "--archive", &archive]);
+    assert!(books.status.success());
+    let verdict = String::from_utf8_lossy(&books.stdout).into_owned();
+    let (sentence, table) = verdict.split_once('\n').expect("two parts");
+    assert!(sentence.starts_with("no exporter was heard, "), "{verdict}");
+    assert!(sentence.ends_with(": 1 datagrams of senders that are not allowed"), "{verdict}");
+    assert!(!table.contains('%') && !table.contains("unknown"), "{verdict}");
+    let said = String::from_utf8_lossy(&books.stderr).into_owned();
+    assert!(said.contains("datagrams of senders that are not allowed: 1\n"), "{said}");
 }
 
 /// SIGHUP has files read again, and ends nothing.

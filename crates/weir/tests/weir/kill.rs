@@ -2,15 +2,17 @@
 
 use std::net::UdpSocket;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use weir_archive::Snapshot;
 use weir_flow::Table;
+use weir_testkit::write_capture;
 use weir_wire::{FieldSpecifier, Template, TemplateId, ipfix};
 
-use crate::process::{Collector, Exporter};
+use crate::process::{Collector, Exporter, run, wait_for, weir};
 
 const KILLS: u64 = 50;
 
@@ -142,4 +144,53 @@ fn data_waits_over_a_restart_until_its_template_comes() {
     }
     collector.stop();
     assert_eq!(audit(&archive), (vec![1, 2, 3, 4], 4));
+}
+
+/// An Ethernet frame with an export message in UDP, from this port.
+fn frame(port: u16, message: &[u8]) -> Vec<u8> {
+    let length = |headers: usize| ((headers + message.len()) as u16).to_be_bytes();
+    let ethernet = [2_u8, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let ip = [&[0x45_u8, 0][..], &length(28), &[0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2]].concat();
+    let udp = [port.to_be_bytes(), 4739_u16.to_be_bytes(), length(8), [0, 0]].concat();
+    [&ethernet[..], &ip, &udp, message].concat()
+}
+
+/// The second of three files has a flow whose Template may be in another one, so it is not read to its end when the
+/// command waits for a pipe, and is killed.
+#[test]
+fn only_the_file_that_was_being_read_counts_as_read_in_part() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [first, second, pipe, third, archive] =
+        ["first.pcap", "second.pcap", "pipe", "third.pcap", "archive"].map(path);
+    let capture = |path: &str, frames: Vec<Vec<u8>>| {
+        write_capture(Path::new(path), (0..).zip(frames).map(|(at, frame)| (1_700_000_000_000_000 + at, frame)));
+    };
+    capture(&first, vec![frame(1, &message(true, Some(1))), frame(1, &message(false, Some(2)))]);
+    capture(&second, vec![frame(1, &message(false, Some(3))), frame(2, &message(false, Some(4)))]);
+    capture(&third, vec![frame(1, &message(true, Some(5)))]);
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let mut importing = weir();
+    importing.args(["import", "--archive", &archive, &first, &second, &pipe, &third]).stderr(Stdio::null());
+    let mut importing = importing.spawn().expect("weir starts");
+    // that waits until the files before are read
+    let writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+    let archive_path = Path::new(&archive);
+    wait_for("the first file is noted", || {
+        let noted = std::fs::read_to_string(archive_path.join("sources/files"));
+        noted.is_ok_and(|noted| noted.contains("first.pcap"))
+    });
+    wait_for("flows of the second are stored", || audit(archive_path).0 == [1, 2, 3]);
+    importing.kill().expect("it still runs");
+    importing.wait().expect("it ends");
+    drop(writer);
+
+    let output = run(&["import", "--archive", &archive, &first, &second, &third]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    let expected = format!(
+        "{first} is left out: the archive has its flows\n{second} is left out: a command that was reading it did not come \
+         to its end, and the archive may have a part of its flows\n2 of 3 files left out\n"
+    );
+    assert!(output.status.success() && told.starts_with(&expected), "{told}");
+    assert_eq!(audit(archive_path).0, [1, 2, 3, 5]);
 }

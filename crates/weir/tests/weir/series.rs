@@ -137,6 +137,24 @@ fn series_are_a_table_whose_questions_name_a_step() {
     assert!(wrong.contains("have no steps of this length"), "{wrong}");
 }
 
+/// What a damaged step had is missing in the answer, which says so.
+#[test]
+fn a_step_that_is_damaged_is_a_gap_with_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let files = fs::read_dir(folder.path().join("flows/statistics/1s")).expect("a folder");
+    let steps = files.map(|file| file.expect("a file").path()).next().expect("steps");
+    let mut octets = fs::read(&steps).expect("steps");
+    // behind the head of the file, the first octet of the first step, which has 300 of 1,500 octets
+    octets[16] ^= 1;
+    fs::write(&steps, octets).expect("written");
+    let total = "SELECT sum(bytes) AS bytes FROM series WHERE by = 'total' AND step = 1";
+    let asked = ask(folder.path(), &["sql", "-R", "flows", "-q", "-o", "csv", total]);
+    assert_eq!(String::from_utf8_lossy(&asked.stdout), "bytes\n1200\n");
+    let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert!(said.starts_with("warning: ") && said.contains(" is damaged: "), "{said}");
+}
+
 #[test]
 fn plots_and_exports_have_the_same_numbers() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -150,7 +150,12 @@ fn pictures(service: &Service, tcp_bytes: f64) {
     let flows: u64 = sankey["links"].as_array().expect("links").iter().filter_map(|link| link["value"].as_u64()).sum();
     assert_eq!(flows, 20_000);
     let estimate = service.get("/estimate");
-    assert_eq!(estimate["rows_max"], 20_000);
+    assert_eq!((&estimate["rows_max"], &estimate["filtered_rows_max"]), (&json!(20_000), &json!(20_000)));
+    // all flows are of IPv4, which indexes know
+    let nothing = service.get("/estimate?filter=ipv6");
+    assert_eq!(nothing["rows_max"], 20_000, "by times it may be there");
+    let filtered = ["filtered_segments", "filtered_octets", "filtered_rows_max", "segments_unchecked"];
+    assert!(filtered.iter().all(|name| nothing[*name] == 0), "{nothing}");
 }
 
 fn a_repeated_question(service: &Service) {

@@ -1,7 +1,7 @@
 //! Who may ask what over HTTP: attacks on it.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 
@@ -324,6 +324,10 @@ fn users_are_made_by_a_command_and_read_without_a_restart() {
     assert_eq!((status(&admin), status(&bob)), (200, 200));
     std::fs::write(&config, format!("[http]\ncache = '1MiB'\n{}", with_rule("proto udp"))).expect("written");
     assert_eq!(reload().json()["restart_needed"], json!(["http"]));
+    let carl = format!("Authorization: Bearer {}", user(&["add", "carl", "--role", "viewer", "--token"]));
+    assert_eq!(reload().json()["users"], 3);
+    let mut events = events_of(&service, &carl);
+    user(&["remove", "carl"]);
     user(&["remove", "bob"]);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(service.child.id() as i32), nix::sys::signal::Signal::SIGHUP)
         .expect("it runs");
@@ -331,7 +335,21 @@ fn users_are_made_by_a_command_and_read_without_a_restart() {
         std::thread::yield_now();
     }
     assert_eq!(status(&admin), 200);
+    let mut rest = String::new();
+    events.read_to_string(&mut rest).expect("events of who is no user any more end");
     service.stop();
+}
+
+/// The stream of events of a user, which has begun; the connection ends with it.
+fn events_of(service: &Service, who: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(service.address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let head = format!("GET /api/v1/live HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{who}\r\n\r\n", service.address);
+    stream.write_all(head.as_bytes()).expect("written");
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).expect("an answer");
+    assert_eq!(&status, b"HTTP/1.1 200");
+    stream
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Flows that programs push over HTTP, and what whoever may push them may not do.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -211,7 +213,8 @@ fn flows_come_as_text_too() {
         (json, large.as_bytes(), 413, "the body of the request is too large"),
         (csv, &b"bytes,packets\n1,2\n3\n"[..], 400, "line 3: "),
         (csv, &b"bytes,sip\n1,2\n"[..], 400, "not columns of flows: sip"),
-        ("application/vnd.apache.parquet", &b"PAR1"[..], 400, "the Content-Type of the body"),
+        ("application/vnd.apache.parquet", &b"PAR1"[..], 400, "the body is no Parquet file that can be read: "),
+        ("application/x-protobuf", &b"\x08\x01"[..], 400, "the Content-Type of the body"),
     ] {
         let answer = send(kind, body);
         let (found, detail) = answer.problem();
@@ -224,4 +227,50 @@ fn flows_come_as_text_too() {
         assert!(Instant::now() < until, "the flow comes into the archive");
         std::thread::yield_now();
     }
+}
+
+/// What the service gives as Parquet it takes as Parquet.
+#[test]
+fn flows_come_as_parquet_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = self::service(folder.path());
+    assert_eq!(push(&service, PROBE, &flows()).status, 200);
+    let until = Instant::now() + PATIENCE;
+    while sql(&service, "SELECT count(*) FROM flows") != json!([[3]]) {
+        assert!(Instant::now() < until, "the flows come into the archive");
+        std::thread::yield_now();
+    }
+    let file = download(&service, "format=parquet&columns=received,exporter,src_addr,bytes");
+    let parquet = ["Content-Type: application/vnd.apache.parquet", PROBE];
+    let answer = service.ask_octets("POST", "/api/v1/ingest", &parquet, &file);
+    let taken = answer.json();
+    assert_eq!((answer.status, &taken["flows"], &taken["is_durable"]), (200, &json!(3), &json!(true)), "{taken}");
+    let no_wait = service.ask_octets("POST", "/api/v1/ingest?wait=none", &parquet, &file);
+    assert_eq!((no_wait.status, &no_wait.json()["flows"]), (202, &json!(3)), "{}", no_wait.body);
+    let rows = "SELECT exporter, src_addr, sum(bytes), count(*) FROM flows GROUP BY exporter, src_addr ORDER BY 3";
+    let expected = json!([
+        ["192.0.2.1", "198.51.100.1", 300, 3],
+        ["192.0.2.1", "198.51.100.2", 600, 3],
+        ["192.0.2.2", "2001:db8::1", 900, 3]
+    ]);
+    while sql(&service, rows) != expected {
+        assert!(Instant::now() < until, "{}", sql(&service, rows));
+        std::thread::yield_now();
+    }
+    let cut = service.ask_octets("POST", "/api/v1/ingest", &parquet, &file[..file.len() - 20]);
+    assert_eq!(cut.problem().0, 400);
+    service.stop();
+}
+
+/// A file of flows, which is no text.
+fn download(service: &Service, query: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(service.address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let (address, path) = (service.address, format!("/api/v1/flows/download?{query}"));
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{ANN}\r\n\r\n").expect("written");
+    let mut octets = Vec::new();
+    stream.read_to_end(&mut octets).expect("an answer");
+    let head = octets.windows(4).position(|octets| octets == b"\r\n\r\n").expect("a head");
+    assert!(octets.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&octets[..head]));
+    octets.split_off(head + 4)
 }

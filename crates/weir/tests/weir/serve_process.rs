@@ -1,12 +1,12 @@
 //! The service as a process: TLS, what starts and watches it, restarts.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -187,6 +187,38 @@ fn a_certificate_that_cannot_be_used_is_an_error_at_the_start() {
     let output = weir().args(["serve", "--archive", "none"]).arg(&config).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("no.pem"), "{said}");
+}
+
+/// SIGHUP has no answer, so the log says what it did not do.
+#[test]
+fn a_hangup_says_what_takes_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("weir.toml");
+    let write = |allow: &str| {
+        let archive = folder.path().join("archive");
+        let text = format!(
+            "[http]\nlisten = '127.0.0.1:0'\n[archive]\nfolder = '{}'\n[collect]\nlisten = ['127.0.0.1:0']\n{allow}\n",
+            archive.display()
+        );
+        std::fs::write(&config, text).expect("written");
+    };
+    write("allow = ['192.0.2.0/24']");
+    let mut command = weir();
+    command.arg("serve").arg(&config).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("weir starts");
+    let mut out = BufReader::new(child.stdout.take().expect("standard output"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    assert!(line.starts_with("weir answers at"), "{line}");
+    write("");
+    let pid = Pid::from_raw(child.id() as i32);
+    kill(pid, Signal::SIGHUP).expect("it runs");
+    let mut log = BufReader::new(child.stderr.take().expect("standard error")).lines().map_while(Result::ok);
+    let said = log.by_ref().find(|line| line.contains("takes a restart")).expect("it is said");
+    assert!(said.contains("[collect]") && !said.contains("[http]"), "{said}");
+    kill(pid, Signal::SIGTERM).expect("it runs");
+    log.for_each(drop);
+    assert!(child.wait().expect("it ends").success());
 }
 
 /// A command whose process begins with sockets, as systemd starts it.

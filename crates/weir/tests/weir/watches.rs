@@ -1,15 +1,17 @@
 //! `weir watch` as processes: killed at any moment, next to a collector, and with wrong files.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use weir_archive::{ArchiveOptions, Writer};
 use weir_flow::{Column, Delivery, FlowBatchBuilder};
 
-use crate::process::run;
+use crate::process::{Collector, Exporter, run, wait_for};
 use crate::service::Service;
 
 const WATCH: &str = r#"
@@ -156,6 +158,82 @@ fn a_chain_runs_watches_and_hands_the_flows_on() {
     assert_eq!(journal.lines().count(), 2);
 }
 
+/// What a process has printed so far.
+#[derive(Clone, Default)]
+struct Printed(Arc<Mutex<Vec<String>>>);
+
+impl Printed {
+    fn count(&self, text: &str) -> usize {
+        self.0.lock().expect("no panic").iter().filter(|line| line.contains(text)).count()
+    }
+}
+
+/// As the process of `weir watch run` does, while flows pass.
+#[test]
+fn a_chain_follows_the_files_and_pauses_of_its_watches() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let query = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '500 milliseconds')";
+    let watch = format!("repeat_after = '0s'\nlateness = '0s'\nquery = \"{query}\"");
+    std::fs::create_dir(path("watches")).expect("a folder");
+    std::fs::write(path("watches/count.toml"), &watch).expect("a file");
+    let chain = "[components.collector]\ntype = \"collector\"\nlisten = [\"127.0.0.1:0\"]\n\
+                 [components.watch]\ntype = \"watch\"\ninputs = \"collector\"\nwatches = [\"watches\"]\njournal = \"journal\"\n\
+                 [components.count]\ntype = \"counter\"\ninputs = \"watch\"\n";
+    std::fs::write(path("chain.toml"), chain).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut child =
+        command.args(["chain", "run"]).arg(path("chain.toml")).stderr(Stdio::piped()).spawn().expect("weir starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("its errors")).lines().map_while(Result::ok);
+    let address = lines.by_ref().find_map(|line| {
+        let place = line.split_once("listening on ")?.1.split(' ').next()?;
+        place.rsplit_once("//").map_or(place, |(_, address)| address).parse().ok()
+    });
+    let running = Collector { child, address: address.expect("the collector listens") };
+    let printed = Printed::default();
+    let taken = printed.clone();
+    std::thread::spawn(move || lines.for_each(|line| taken.0.lock().expect("no panic").push(line)));
+    let exporter = Mutex::new(Exporter::new(0));
+    // flows of the present go on, for windows close by them
+    let wait_for_reports = |watch: &str, more: usize| {
+        let text = format!(" notice {watch}: ");
+        let wanted = printed.count(&text) + more;
+        wait_for("reports", || {
+            exporter.lock().expect("no panic").send(running.address);
+            printed.count(&text) >= wanted
+        });
+    };
+    let [archive, journal] = ["archive", "journal"].map(|name| path(name).to_str().expect("UTF-8").to_owned());
+    let command = |words: &[&str]| {
+        let output = run(&[&["watch"][..], words, &["-R", &archive, "--journal", &journal]].concat());
+        let text = |octets| String::from_utf8(octets).expect("UTF-8");
+        assert!(output.status.success(), "{words:?}");
+        (text(output.stdout), text(output.stderr))
+    };
+    let state = || {
+        let listed: Value = serde_json::from_str(&command(&["list", "-o", "json"]).0).expect("JSON");
+        listed[0]["state"].as_str().expect("a state").to_owned()
+    };
+
+    wait_for_reports("count", 1);
+    assert_eq!(state(), "running");
+    assert_eq!(command(&["pause", "count"]).1, "watch 'count' is paused\n");
+    wait_for("it is paused", || printed.count("watch 'count' is paused") == 1);
+    assert_eq!(state(), "paused");
+    std::fs::write(path("watches/other.toml"), &watch).expect("a file");
+    wait_for("the other is added", || printed.count("watch 'other' is added") == 1);
+    // what the first had reported before its pause is printed by now
+    wait_for_reports("other", 1);
+    let before = printed.count(" notice count: ");
+    wait_for_reports("other", 2);
+    assert_eq!(printed.count(" notice count: "), before);
+    assert_eq!(command(&["resume", "count"]).1, "watch 'count' goes on\n");
+    wait_for("it goes on", || printed.count("watch 'count' goes on") == 1);
+    wait_for_reports("count", 1);
+    running.stop();
+    assert_eq!(state(), "stopped");
+}
+
 /// A chain says so by an option of its transform.
 #[test]
 fn sampling_is_corrected_for_watches_of_a_chain() {
@@ -259,6 +337,15 @@ fn watches_are_listed_paused_and_resumed() {
     printed(&archive, &["resume", "count"]);
     service.wait_for("/watches/count", |watch| watch["counts"]["windows_answered"].as_u64() > Some(0));
     assert_eq!(state(), "error");
+    // a pause that the journal does not take leaves it running: begun again, with counts of its own
+    let answered = |watch: &Value| watch["counts"]["windows_answered"].as_u64().unwrap_or(0);
+    service.wait_for("/watches/count", |watch| answered(watch) >= 10);
+    let blocked = folder.path().join("archive/watch/count.paused.new");
+    std::fs::create_dir(&blocked).expect("a folder in place of a file");
+    printed(&archive, &["pause", "count"]);
+    service.wait_for("/watches/count", |watch| (1..10).contains(&answered(watch)));
+    std::fs::remove_dir(&blocked).expect("an empty folder");
+    printed(&archive, &["resume", "count"]);
     std::fs::write(&file, WATCH).expect("a file");
     printed(&archive, &["pause", "count"]);
     assert_eq!(service.get("/watches/count")["paused"], true);
@@ -299,7 +386,7 @@ fn a_file_that_pauses_its_watch_is_not_overruled() {
     assert!(!resumed.status.success() && error.contains("remove the line 'paused = true'"), "{error}");
 }
 
-/// A watch that is in no list is one of a chain, which looks for its pause when it starts.
+/// A watch that is in no list is run by no process, which would look for its pause.
 #[test]
 fn a_pause_that_nobody_looks_for_yet_is_not_said_to_be_one() {
     let folder = tempfile::tempdir().expect("a folder");

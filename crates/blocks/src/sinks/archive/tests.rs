@@ -258,8 +258,18 @@ fn a_sink_that_is_to_give_up_ends_on_a_disk_that_stays_full() {
     };
     let refused = context.counters.counter("rows_refused").get();
     drop(sink);
-    assert!(error.contains("cannot write to the archive"), "{error}");
+    assert!(error.contains("cannot write to the archive") && error.contains("which took nothing for "), "{error}");
     assert!(taken > 0 && refused == 1000, "{taken} taken, {refused} refused");
+}
+
+#[test]
+fn a_wait_with_an_end_is_reported_more_than_once_and_says_when_it_ends() {
+    let limit = Some(Duration::from_mins(1));
+    assert_eq!(warning_interval(limit), Duration::from_secs(15));
+    assert_eq!(warning_interval(None), Duration::from_mins(1));
+    let waited = Duration::from_secs(15);
+    assert_eq!(waiting_text(waited, limit), "the archive takes nothing for 15 s, trying again until 60 s are over");
+    assert_eq!(waiting_text(waited, None), "the archive takes nothing for 15 s, trying again");
 }
 
 #[test]

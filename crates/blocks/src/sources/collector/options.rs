@@ -146,7 +146,8 @@ options! {
     pub struct LimitOptions {
         /// Remember at most this many pairs of transport session and Observation Domain. For a new one the one worth least
         /// is forgotten, counted in domains_evicted. One address, or one IPv6 network of 64 bits, has half of them at most, and
-        /// more as long as a quarter of all is vacant; what it sends beyond that is counted in datagrams_refused.
+        /// more as long as a quarter of all is vacant; beyond that its own are forgotten for its new ones, and when it sends of more
+        /// new ones in a second than it has, its datagrams are counted in datagrams_refused.
         domains_max: usize = Limits::default().domains_max => COUNT,
         /// Keep an exporter that has sent flows for a while this long after its last datagram when others want its place.
         domain_idle: TimeSpan = TimeSpan::from_secs(u64::from(Limits::default().domain_idle_secs)),

@@ -347,3 +347,16 @@ fn who_may_speak_for_an_agent_can_be_bound() {
         assert!(wrong.parse::<crate::AgentRule>().is_err(), "{wrong}");
     }
 }
+
+/// Some agents append octets to the last sample: nothing is missing, and only the kind of error is counted.
+#[test]
+fn octets_behind_the_last_sample_are_noted_and_no_loss() {
+    let mut longer = datagram(1, &[flow_sample(1, 0, &[raw_header(64, &[0; 64])])]);
+    longer.extend([0x5a; 9]);
+    let (flows, _, decoder) = decode(&[longer]);
+    let statistics = decoder.statistics();
+    assert_eq!(flows.rows(), 1);
+    let counted = [Counter::SetsUndecodable, Counter::ErrorsLength, Counter::DatagramsUndecodable];
+    assert_eq!(counted.map(|counter| statistics.total(counter)), [0; 3]);
+    assert_eq!(statistics.problems, [("trailing_octets", 1)]);
+}

@@ -35,14 +35,16 @@ fn kept(folder: &Path) -> VersionedFile {
     file
 }
 
+/// Where a version is kept.
+fn version_path(file: &VersionedFile, content: &str) -> PathBuf {
+    let entries = fs::read_dir(file.folder.as_ref().expect("a folder")).expect("a folder");
+    let mut paths = entries.map(|entry| entry.expect("an entry").path());
+    paths.find(|path| fs::read_to_string(path).is_ok_and(|text| text == content)).expect("a version")
+}
+
 /// Changes the octets of a version.
 fn damage(file: &VersionedFile, content: &str) {
-    for entry in fs::read_dir(file.folder.as_ref().expect("a folder")).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if fs::read_to_string(&path).is_ok_and(|text| text == content) {
-            fs::write(&path, "?").expect("written");
-        }
-    }
+    fs::write(version_path(file, content), "?").expect("written");
 }
 
 /// What is found from before the first day to after the last one.
@@ -121,6 +123,30 @@ fn a_neighbour_stands_in_for_a_damaged_version() {
     let alone = VersionedFile { path: None, ..file };
     let tables = VersionedTable::load(&alone, text).expect("readable").expect("a table");
     assert_eq!(found(&tables), [const { None::<String> }; 5]);
+}
+
+#[test]
+fn a_version_that_could_not_be_read_is_tried_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = kept(folder.path());
+    let mut tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
+    (tables.recent_max, tables.retry_after) = (1, Duration::MAX);
+    let day = |tables: &VersionedTable<String>, day: i64| at(tables, Some(DAY_1_MS + day * DAY_MS));
+    assert_eq!(day(&tables, 0).as_deref(), Some("one"));
+    // which is in memory no more
+    assert_eq!(day(&tables, 1).as_deref(), Some("two"));
+    let (path, away) = (version_path(&file, "one"), folder.path().join("away"));
+    fs::rename(&path, &away).expect("renamed");
+    assert_eq!(day(&tables, 0).as_deref(), Some("two"));
+    fs::rename(&away, &path).expect("renamed");
+    assert_eq!(day(&tables, 0).as_deref(), Some("two"), "not at once");
+    tables.retry_after = Duration::ZERO;
+    assert_eq!(day(&tables, 0).as_deref(), Some("one"));
+    // what is damaged stays out of use
+    damage(&file, "two");
+    let tables = VersionedTable::load(&file, text).expect("readable").expect("a table");
+    assert_eq!(day(&tables, 1).as_deref(), Some("one"));
+    assert!(matches!(*tables.versions[1].table.lock().expect("no panic"), Made::Unusable));
 }
 
 static MADE: AtomicUsize = AtomicUsize::new(0);

@@ -30,6 +30,9 @@ fn sentence_of_books(sums: &BooksSums, zone: &TimeZone) -> String {
         return "no books: nothing was received in this time".to_owned();
     };
     let completeness = sums.completeness();
+    if exporters.is_empty() && is_nothing(&completeness) {
+        return format!("no exporter was heard, {}{}", range_text(from_ms, until_ms, zone), refused(sums));
+    }
     let text = completeness.to_string();
     let mut lines = text.lines();
     let verdict = lines.next().filter(|line| *line != "complete").unwrap_or("complete: no loss known");
@@ -39,10 +42,33 @@ fn sentence_of_books(sums: &BooksSums, zone: &TimeZone) -> String {
     format!("{verdict}, {time}, {whose}, {} flows{rest}", completeness.stored)
 }
 
-/// What one looks at of each exporter.
+/// Whether no flow came and none is missing.
+fn is_nothing(known: &Completeness) -> bool {
+    known.is_complete() && known.stored == 0 && known.filtered == 0
+}
+
+/// What came and was not looked at: a list after a colon, or nothing.
+fn refused(sums: &BooksSums) -> String {
+    let totals = sums.totals();
+    let counted = [
+        (Counter::DatagramsNotAllowed, "datagrams of senders that are not allowed"),
+        (Counter::ConnectionsRefused, "connections refused"),
+        (Counter::HandshakesFailed, "handshakes failed"),
+    ];
+    let counted = counted.map(|(counter, what)| (totals[counter as usize], what));
+    let refused: Vec<_> =
+        counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if refused.is_empty() { String::new() } else { format!(": {}", refused.join(", ")) }
+}
+
+/// What one looks at of each exporter. What was refused before its exporter was known is none of them.
 pub(super) fn table(sums: &BooksSums) -> RecordBatch {
-    let rows: Vec<(ExporterSums, Completeness)> =
-        sums.exporters().into_iter().map(|exporter| (exporter.clone(), exporter.completeness())).collect();
+    let rows: Vec<(ExporterSums, Completeness)> = sums
+        .exporters()
+        .into_iter()
+        .map(|exporter| (exporter.clone(), exporter.completeness()))
+        .filter(|(exporter, known)| exporter.address.is_some() || !is_nothing(known))
+        .collect();
     let texts = |of: &dyn Fn(&ExporterSums, &Completeness) -> String| -> ArrayRef {
         Arc::new(rows.iter().map(|(exporter, known)| Some(of(exporter, known))).collect::<StringArray>())
     };
@@ -80,7 +106,7 @@ fn protocol(version: Option<u8>) -> String {
 }
 
 fn share(known: &Completeness) -> String {
-    let share = known.share();
+    let Some(share) = known.share() else { return "not known".to_owned() };
     match (known.is_complete(), known.is_estimate()) {
         (true, _) if known.unsequenced_datagrams > 0 => "not known".to_owned(),
         (true, _) => "100 %".to_owned(),
@@ -109,4 +135,22 @@ fn clock(of: &ExporterSums) -> String {
         _ => "a day or more".to_owned(),
     };
     format!("{span} {}", if ahead_ms > 0 { "ahead" } else { "behind" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_claimed_only_of_what_is_known() {
+        let of = |change: fn(&mut Completeness)| {
+            let mut known = Completeness { stored: 300, ..Completeness::default() };
+            change(&mut known);
+            share(&known)
+        };
+        assert_eq!(of(|_| ()), "100 %");
+        assert_eq!(of(|known| known.missing = 100), "75.00 %");
+        assert_eq!(of(|known| known.waiting_sets = 14), "not known");
+        assert_eq!(of(|known| known.unsequenced_datagrams = 3), "not known");
+    }
 }

@@ -5,7 +5,6 @@
 //! files on any file system and after any downtime. What speaks against it is the second, and the cost of a listing.
 
 use std::collections::{HashMap, HashSet};
-use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -70,14 +69,14 @@ pub(super) fn run(
             let of_files = sized(files);
             let mut unread = files.to_vec();
             // without those that weir import has read to their end: what is done here is never looked at again
-            let before = ReadBefore::leave_out_read(archive, &mut unread)?;
+            let mut before = ReadBefore::leave_out_read(archive, &mut unread)?;
             let mut counts = ImportCounts::default();
             if !unread.is_empty() {
                 imported.begin(&unread, rows_of(archive))?;
                 counts = import(&unread)?;
             }
             // first: a process that is killed in between finds the files begun, and here that it has them
-            before.note(mem::take(&mut counts.read))?;
+            before.note(&counts.read)?;
             imported.done(&of_files)?;
             let last = files.last().map_or("", |path| name(path));
             info!("imported {} flows of {} files, up to {last}", counts.flows, files.len());

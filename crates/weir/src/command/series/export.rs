@@ -6,10 +6,14 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::bail;
 use clap::ValueEnum;
-use weir_series::{Catalogue, Family, FamilyId, Fetched, FetchedSeries, MetricKind, Resolution, SeriesId, SeriesStore};
+use weir_series::MetricKind;
 
 use super::rrdtool::last_updates;
-use super::{StepArgs, StoreArgs, catalogue, check_keys, family, warn_of_damage};
+use super::source::{SeriesValues, Wanted};
+use super::{StepArgs, StoreArgs, check_by, check_keys};
+
+/// Steps that a file of rrdtool has room for, at least, when it is not known how long steps are kept: a day of minutes.
+const ROWS_MIN: u64 = 1_440;
 
 /// Print series for other programs
 ///
@@ -48,11 +52,10 @@ enum Format {
 
 /// What is exported.
 struct Exported<'a> {
-    spec: &'a Family,
-    id: FamilyId,
-    resolution: Resolution,
-    fetched: Fetched,
-    catalogue: &'a Catalogue,
+    by: &'a str,
+    /// How long the steps are kept, when that is known.
+    keep_secs: Option<u64>,
+    values: Box<dyn SeriesValues>,
     /// When files that are there were updated last, in seconds since the epoch.
     last_updates: HashMap<String, i64>,
 }
@@ -61,23 +64,19 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     if args.update && args.to != Format::Rrdtool {
         bail!("only files of rrdtool are updated\nhint: --to rrdtool --update");
     }
-    let store: SeriesStore = args.store.open()?;
-    let id = family(&store, &args.by)?;
-    let catalogue = catalogue(&store)?;
-    let (resolution, from, mut until) = args.steps.selected(&store)?;
-    if args.update && resolution == store.resolutions()[0] {
+    let source = args.store.source()?;
+    check_by(&*source, &args.by)?;
+    let (step, from_secs, mut until_secs) = args.steps.selected(&*source)?;
+    if args.update && source.may_grow(step) {
         // another part of the newest step may come, and rrdtool takes each step once
-        until = store.extent(resolution)?.map_or(until, |(_, newest)| until.min(newest));
+        until_secs = source.extent(step)?.map_or(until_secs, |(_, newest)| until_secs.min(newest));
     }
-    check_keys(&catalogue, id, &args.by, &args.keys)?;
-    let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
-    let ids = (!args.keys.is_empty()).then_some(&ids[..]);
-    let fetched = store.fetch(id, ids, resolution, from, until)?;
-    warn_of_damage(&fetched);
-    let spec = &store.families()[usize::from(id.0)];
-    let mut exported = Exported { spec, id, resolution, fetched, catalogue: &catalogue, last_updates: HashMap::new() };
+    check_keys(&*source, &args.by, &args.keys)?;
+    let values = source.values(&Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs })?;
+    let mut exported = Exported { by: &args.by, keep_secs: step.keep_secs, values, last_updates: HashMap::new() };
     if args.update {
-        let files = exported.fetched.series.iter().map(|series| file_name(&spec.name, exported.key(series)));
+        let values = &exported.values;
+        let files = (0..values.count()).map(|series| file_name(&args.by, values.key(series)));
         exported.last_updates = last_updates(files)?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
@@ -93,28 +92,25 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
 }
 
 impl Exported<'_> {
-    fn key(&self, series: &FetchedSeries) -> &str {
-        self.catalogue.key(self.id, series.id).unwrap_or("?")
-    }
-
     /// Series as OpenMetrics has them: counters grow from the first step on, gauges have the average of each step.
     fn write_openmetrics(&self, out: &mut impl Write) -> io::Result<()> {
-        let step = i64::from(self.fetched.step_secs);
-        for (metric, spec) in self.spec.metrics.iter().enumerate() {
+        let (values, steps) = (&self.values, self.values.steps());
+        let step = i64::from(steps.step_secs);
+        for (metric, spec) in values.metrics().iter().enumerate() {
             let (kind, ending) = match spec.kind {
                 MetricKind::Counter => ("counter", "_total"),
                 MetricKind::Gauge => ("gauge", ""),
             };
             writeln!(out, "# TYPE weir_{} {kind}", spec.name)?;
             writeln!(out, "# HELP weir_{} {} in steps of {step} seconds.", spec.name, spec.name)?;
-            for series in &self.fetched.series {
-                let (by, key) = (label(&self.spec.name), label(self.key(series)));
+            for series in 0..values.count() {
+                let (by, key) = (label(self.by), label(values.key(series)));
                 let mut total = 0_u64;
-                for (at, value) in self.fetched.totals(self.spec, series, metric).enumerate() {
+                for (at, value) in values.totals(series, metric).enumerate() {
                     let Some(value) = value else { continue };
                     total = total.saturating_add(value);
                     // a step is known when it has ended
-                    let time = self.fetched.time_secs(at) + step;
+                    let time = steps.time_secs(at) + step;
                     let value = if spec.kind == MetricKind::Counter { total } else { value };
                     writeln!(out, "weir_{}{ending}{{by=\"{by}\",key=\"{key}\"}} {value} {time}", spec.name)?;
                 }
@@ -123,28 +119,34 @@ impl Exported<'_> {
         writeln!(out, "# EOF")
     }
 
+    /// Steps that a file of rrdtool has room for.
+    fn rows(&self) -> u64 {
+        let steps = self.values.steps();
+        let kept = self.keep_secs.map(|secs| secs / u64::from(steps.step_secs));
+        kept.unwrap_or_else(|| ROWS_MIN.max(steps.known.len() as u64))
+    }
+
     /// Commands that make a file of each series, where there is none, and put its steps in. Counters are given as what there was in each step
     /// (ABSOLUTE), which rrdtool makes a rate of.
     fn write_rrdtool(&self, out: &mut impl Write) -> io::Result<()> {
-        let step = i64::from(self.fetched.step_secs);
-        let rows = self.resolution.keep_secs / u64::from(self.resolution.step_secs);
-        for series in &self.fetched.series {
-            let file = file_name(&self.spec.name, self.key(series));
+        let (values, steps, rows) = (&self.values, self.values.steps(), self.rows());
+        let step = i64::from(steps.step_secs);
+        for series in 0..values.count() {
+            let file = file_name(self.by, values.key(series));
             let last_update = self.last_updates.get(&file);
             if last_update.is_none() {
-                let start = self.fetched.first_secs;
+                let start = steps.first_secs;
                 write!(out, "create {file} --start {start} --step {step}")?;
-                for spec in &self.spec.metrics {
+                for spec in values.metrics() {
                     let kind = if spec.kind == MetricKind::Counter { "ABSOLUTE" } else { "GAUGE" };
                     write!(out, " DS:{}:{kind}:{}:0:U", spec.name, 2 * step)?;
                 }
                 writeln!(out, " RRA:AVERAGE:0.5:1:{rows} RRA:MAX:0.5:12:{}", rows / 12 + 1)?;
             }
-            let metrics: Vec<Vec<_>> = (0..self.spec.metrics.len())
-                .map(|metric| self.fetched.totals(self.spec, series, metric).collect())
-                .collect();
-            for at in 0..self.fetched.known.len() {
-                let end = self.fetched.time_secs(at) + step;
+            let metrics: Vec<Vec<_>> =
+                (0..values.metrics().len()).map(|metric| values.totals(series, metric).collect()).collect();
+            for at in 0..steps.known.len() {
+                let end = steps.time_secs(at) + step;
                 if last_update.is_some_and(|last| end <= *last) {
                     continue;
                 }

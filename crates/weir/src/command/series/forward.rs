@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use weir_chain::TimeSpan;
 use weir_forward::{
     StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStore,
 };
-use weir_series::SeriesStore;
 
-use super::{StoreArgs, family, resolution_of};
+use super::source::SeriesSource;
+use super::{StoreArgs, check_by, step_of};
 use crate::running::Signals;
 
 /// Examples at the end of the long help.
@@ -78,7 +78,7 @@ pub(super) struct ForwardArgs {
 pub(super) fn run(args: &ForwardArgs) -> anyhow::Result<ExitCode> {
     let series = args.store.open()?;
     for by in &args.by {
-        family(&series, by)?;
+        check_by(&series, by)?;
     }
     let (kind, store) = store(args)?;
     let options = StatisticsForwardOptions {
@@ -105,13 +105,13 @@ pub(super) fn run(args: &ForwardArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The length of the steps that are sent.
-fn step_secs(args: &ForwardArgs, series: &SeriesStore) -> anyhow::Result<u32> {
-    let resolutions = series.resolutions();
-    let Some(step) = args.step else {
-        let minute = resolutions.iter().find(|resolution| resolution.step_secs == 60);
-        return Ok(minute.unwrap_or(&resolutions[0]).step_secs);
-    };
-    Ok(resolution_of(series, step)?.step_secs)
+fn step_secs(args: &ForwardArgs, series: &dyn SeriesSource) -> anyhow::Result<u32> {
+    if let Some(step) = args.step {
+        return Ok(step_of(series, step)?.step_secs);
+    }
+    let lengths: Vec<u32> = series.steps().iter().map(|step| step.step_secs).collect();
+    let length = lengths.iter().find(|secs| **secs == 60).or(lengths.first());
+    length.copied().context("there are no steps")
 }
 
 /// Where the address leads, and what it is called.

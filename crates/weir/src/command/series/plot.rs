@@ -6,9 +6,9 @@ use std::ops::Range;
 use anyhow::bail;
 use clap::ValueEnum;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
-use weir_series::{Fetched, FetchedSeries, Resolution, SeriesId, SeriesStore};
 
-use super::{OTHER, StepArgs, StoreArgs, catalogue, check_keys, family, warn_of_damage};
+use super::source::{SeriesSource, StepLength, Wanted};
+use super::{OTHER, StepArgs, StoreArgs, check_by, check_keys};
 use crate::foreground_query::terminal;
 
 /// Columns of a terminal whose width is not known.
@@ -64,12 +64,16 @@ impl MeasureArg {
 }
 
 pub(super) fn run(args: &PlotArgs) -> anyhow::Result<()> {
-    let store = args.store.open()?;
+    let source = args.store.source()?;
+    check_by(&*source, &args.by)?;
     let width = terminal::width().unwrap_or(WIDTH_DEFAULT);
     let cells = if args.file.is_some() { Plot::RATES_STEPS_MAX } else { letters::cells(letters::MARGIN, width) };
-    let (finest, from, until) = args.steps.selected(&store)?;
-    let resolution = if args.steps.step.is_some() { finest } else { fitting(&store, finest, until - from, cells) };
-    let chart = chart(args, &store, resolution, (from, until), cells)?;
+    let (finest, from_secs, until_secs) = args.steps.selected(&*source)?;
+    let is_named = args.steps.step.is_some();
+    let step = if is_named { finest } else { fitting(&source.steps(), finest, until_secs - from_secs, cells) };
+    check_keys(&*source, &args.by, &args.keys)?;
+    let wanted = Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs };
+    let chart = chart(args, &*source, &wanted, cells)?;
     match &args.file {
         Some(file) => Ok(Plot::Rates(&chart).save(file)?),
         None => match io::stdout().lock().write_all(letters::draw(&chart, width).as_bytes()) {
@@ -80,52 +84,41 @@ pub(super) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The finest resolution, not finer than `finest`, whose steps fit into the picture; the coarsest when none does.
-fn fitting(store: &SeriesStore, finest: Resolution, secs: i64, cells: usize) -> Resolution {
-    let mut coarser = store.resolutions().iter().copied().filter(|one| one.step_secs >= finest.step_secs);
-    let fits = |one: &Resolution| secs / i64::from(one.step_secs) <= cells as i64;
+/// The shortest steps, not shorter than `finest`, that fit into the picture; the longest when none do.
+fn fitting(steps: &[StepLength], finest: StepLength, secs: i64, cells: usize) -> StepLength {
+    let mut coarser = steps.iter().copied().filter(|one| one.step_secs >= finest.step_secs);
+    let fits = |one: &StepLength| secs / i64::from(one.step_secs) <= cells as i64;
     coarser.clone().find(fits).or(coarser.next_back()).unwrap_or(finest)
 }
 
-fn chart(
-    args: &PlotArgs,
-    store: &SeriesStore,
-    resolution: Resolution,
-    (from, until): (i64, i64),
-    cells: usize,
-) -> anyhow::Result<RateChart> {
-    let id = family(store, &args.by)?;
-    let spec = &store.families()[usize::from(id.0)];
+fn chart(args: &PlotArgs, source: &dyn SeriesSource, wanted: &Wanted<'_>, cells: usize) -> anyhow::Result<RateChart> {
+    let values = source.values(wanted)?;
     let (measure, name, factor) = args.of.of();
-    let Some(metric) = spec.metric(name) else { bail!("series by {} have no {name}", args.by) };
-    let catalogue = catalogue(store)?;
-    let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
-    check_keys(&catalogue, id, &args.by, &args.keys)?;
-    let fetched = store.fetch(id, (!ids.is_empty()).then_some(&ids[..]), resolution, from, until)?;
-    warn_of_damage(&fetched);
-    let sums = |series: &FetchedSeries| -> Vec<u64> {
-        fetched.totals(spec, series, metric).map(Option::unwrap_or_default).collect()
-    };
-    let labelled = fetched.series.iter().map(|series| (catalogue.key(id, series.id).unwrap_or("?"), sums(series)));
-    let limit = if ids.is_empty() { args.limit.clamp(1, Plot::RATES_SERIES_MAX - 1) } else { usize::MAX };
-    let drawn = with_other(labelled.collect(), limit);
-    if drawn.is_empty() {
+    if values.count() == 0 {
         bail!("there are no steps of this time");
     }
-    let factor = factor / f64::from(store.resolutions()[0].step_secs);
+    let Some(metric) = values.metrics().iter().position(|metric| metric.name == name) else {
+        bail!("series by {} have no {name}", args.by)
+    };
+    let sums = |series| values.totals(series, metric).map(Option::unwrap_or_default).collect();
+    let labelled: Vec<(&str, Vec<u64>)> =
+        (0..values.count()).map(|series| (values.key(series), sums(series))).collect();
+    let limit = if args.keys.is_empty() { args.limit.clamp(1, Plot::RATES_SERIES_MAX - 1) } else { usize::MAX };
+    let steps = values.steps();
+    let factor = factor / steps.finest_secs;
     // several steps share a cell when they are more than cells
-    let width = fetched.known.len().div_ceil(cells.max(1)).max(1);
-    let series = drawn
+    let width = steps.known.len().div_ceil(cells.max(1)).max(1);
+    let series = with_other(labelled, limit)
         .into_iter()
-        .map(|(label, sums)| Series { label: label.to_owned(), rates: rates(&fetched, &sums, width, factor) });
+        .map(|(label, sums)| Series { label: label.to_owned(), rates: rates(&steps.known, &sums, width, factor) });
     Ok(RateChart {
         title: format!("{name} by {}", args.by),
         measure,
         zone: args.steps.zone(),
-        from_ms: fetched.first_secs * 1_000,
-        step_ms: i64::from(fetched.step_secs) * 1_000 * width as i64,
+        from_ms: steps.first_secs * 1_000,
+        step_ms: i64::from(steps.step_secs) * 1_000 * width as i64,
         series: series.collect(),
-        gaps: gaps(&fetched.known, width),
+        gaps: gaps(&steps.known, width),
     })
 }
 
@@ -156,11 +149,11 @@ fn with_other(mut series: Vec<(&str, Vec<u64>)>, limit: usize) -> Vec<(&str, Vec
 }
 
 /// The mean rate of each cell, over the finest steps that are known of it; `factor` makes a sum over one of them a rate.
-fn rates(fetched: &Fetched, sums: &[u64], width: usize, factor: f64) -> Vec<f64> {
+fn rates(known: &[u32], sums: &[u64], width: usize, factor: f64) -> Vec<f64> {
     let cell = |(sums, known): (&[u64], &[u32])| {
         let sum: u64 = sums.iter().fold(0, |sum, more| sum.saturating_add(*more));
         let steps: u64 = known.iter().map(|known| u64::from(*known)).sum();
         sum as f64 * factor / steps.max(1) as f64
     };
-    sums.chunks(width).zip(fetched.known.chunks(width)).map(cell).collect()
+    sums.chunks(width).zip(known.chunks(width)).map(cell).collect()
 }

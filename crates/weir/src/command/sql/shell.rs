@@ -21,8 +21,8 @@ use weir_sql::functions::function_names;
 use weir_sql::output::write_answer;
 use weir_sql::{Engine, EngineError, Enrichment, Progress, QueryControl};
 
-use super::Args;
 use super::completion::Completion;
+use super::{Args, report_warnings};
 use crate::command::{FormatArg, counted};
 use crate::foreground_query::{CLOSING_MAX, terminal};
 
@@ -178,6 +178,7 @@ impl Shell<'_> {
         let control = self.running.next(self.args.foreground.time_limit());
         let engine = self.args.engine(&self.enrichment)?;
         let result = self.print(statement, &engine, &control, is_paged);
+        report_warnings(&control.progress);
         match result {
             Ok(rows) => {
                 if rows == 0 && io::stderr().is_terminal() {

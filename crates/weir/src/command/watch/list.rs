@@ -34,8 +34,8 @@ pub(super) struct ListArgs {
 
 /// Pause a watch: windows that end meanwhile are skipped for good
 ///
-/// The process that runs the watch notices within 2 s, a chain with the transform watch when it starts, and the pause
-/// lasts over restarts until `weir watch resume`. The watch file is not changed.
+/// The process that runs the watch notices within 2 s, and the pause lasts over restarts until `weir watch resume`. The
+/// watch file is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  weir watch pause -R flows portscan")]
 pub(super) struct PauseArgs {
@@ -48,8 +48,7 @@ pub(super) struct PauseArgs {
 
 /// End the pause of a watch: it goes on with the next whole window
 ///
-/// The process that runs the watch notices within 2 s, a chain with the transform watch when it starts. A watch whose
-/// file says 'paused = true' stays paused.
+/// The process that runs the watch notices within 2 s. A watch whose file says 'paused = true' stays paused.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  weir watch resume -R flows portscan")]
 pub(super) struct ResumeArgs {
@@ -161,8 +160,8 @@ pub(super) fn resume(args: &ResumeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How a watch is listed; `None` where no list has it, but it has run or is paused, so that no process looks for its
-/// pause while it runs: watches of the transform `watch` do not. Any other name is an error.
+/// How a watch is listed; `None` where no list has it, but it has run or is paused: no process looks for its pause at the
+/// moment. Any other name is an error.
 fn found(folder: &Path, name: &str) -> anyhow::Result<Option<ListedWatch>> {
     let listed = watches::read(folder)?;
     if let Some(watch) = listed.iter().find(|watch| watch.name == name) {

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 use weir_chain::{ByteSize, StopSignal};
 use weir_serve::Status;
 use weir_sql::standing::HistoryCounts;
-use weir_watch::{Message, NotifyCounts, Runner, RunnerOptions, WatchCounts};
+use weir_watch::{LoadedFiles, Message, NotifyCounts, Runner, RunnerOptions, WatchCounts};
 
-use super::loaded_files::LoadedFiles;
 use super::{JournalArgs, ReportArgs};
 use crate::running::Signals;
 
@@ -97,7 +96,8 @@ impl WatchSession {
     }
 
     fn attend(&self, runner: &mut Runner, is_stopping: impl Fn() -> bool) -> anyhow::Result<()> {
-        let mut watches = LoadedFiles::new(self.options.journal_folder(), self.status.is_none());
+        let mut watches =
+            LoadedFiles::new(self.options.journal_folder(), self.status.is_none(), |line| eprintln!("{line}"));
         watches.refresh(runner, &self.files)?;
         let journal = self.options.journal_folder();
         eprintln!("{} watches run; reports are kept in {}", runner.counts().len(), journal.display());

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use weir_watch::watches::{self, ListedWatch};
-use weir_watch::{Runner, WatchError, WatchFile};
+use weir_reports::watches::{self, ListedWatch};
 
-use super::{paths, paths_there, with_path};
+use crate::error::{WatchError, with_causes};
+use crate::file::WatchFile;
+use crate::runner::Runner;
+use crate::watch::plan;
+use crate::watch_paths::{watch_paths, watch_paths_there};
 
 /// What decides whether a watch is begun anew.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,8 +21,11 @@ struct SeenFile {
     is_paused: bool,
 }
 
+/// Takes lines for whoever looks on.
+type Taker = dyn Fn(&str) + Send;
+
 /// The files that run, as they were when they were read.
-pub(super) struct LoadedFiles {
+pub struct LoadedFiles {
     journal: PathBuf,
     seen: BTreeMap<PathBuf, SeenFile>,
     /// What the journal says of each file.
@@ -29,19 +35,20 @@ pub(super) struct LoadedFiles {
     is_first: bool,
     /// Whether this process has written its list: there may be one of an earlier process.
     is_listed: bool,
+    say: Box<Taker>,
 }
 
 impl LoadedFiles {
-    /// None yet. If `fails_at_first`, a file that is wrong at first is an error.
-    pub(super) fn new(journal: PathBuf, fails_at_first: bool) -> Self {
+    /// None yet; what changes is said to `say`. If `fails_at_first`, a file that is wrong at first is an error.
+    pub fn new(journal: PathBuf, fails_at_first: bool, say: impl Fn(&str) + Send + 'static) -> Self {
         let (seen, listed, begun) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { journal, seen, listed, begun, is_first: fails_at_first, is_listed: false }
+        Self { journal, seen, listed, begun, is_first: fails_at_first, is_listed: false, say: Box::new(say) }
     }
 
     /// Makes the runner run what the files say. At first a file that is wrong is an error; later it is reported, and what ran
     /// before goes on.
-    pub(super) fn refresh(&mut self, runner: &mut Runner, files: &[PathBuf]) -> anyhow::Result<()> {
-        let found = match if self.is_first { paths(files) } else { paths_there(files) } {
+    pub fn refresh(&mut self, runner: &mut Runner, files: &[PathBuf]) -> Result<(), WatchError> {
+        let found = match if self.is_first { watch_paths(files) } else { watch_paths_there(files) } {
             Ok(found) => found,
             Err(error) if self.is_first => return Err(error),
             // what cannot be looked at now has not gone
@@ -55,7 +62,7 @@ impl LoadedFiles {
             self.begun.remove(&path);
             is_changed = true;
             if runner.remove(&name_of(&path)) {
-                eprintln!("watch '{}' is removed", name_of(&path));
+                (self.say)(&format!("watch '{}' is removed", name_of(&path)));
             }
         }
         for (path, about) in found {
@@ -65,10 +72,10 @@ impl LoadedFiles {
             }
             let begun = self.begin(runner, &path, now);
             let listed = match begun {
-                Err(error) if self.is_first => return Err(error.into()),
+                Err(error) if self.is_first => return Err(error),
                 Err(error) => {
-                    let text = with_path(&path, error);
-                    eprintln!("error: {text}");
+                    let text = error.of_file(&path);
+                    (self.say)(&format!("error: {text}"));
                     if self.seen.get(&path).is_some_and(|before| before.is_paused != now.is_paused) {
                         self.pause_begun(runner, &path, now.is_paused);
                     }
@@ -92,7 +99,7 @@ impl LoadedFiles {
         self.is_listed = true;
         let listed: Vec<ListedWatch> = self.listed.values().cloned().collect();
         if let Err(error) = watches::keep(&self.journal, &listed) {
-            eprintln!("the list of watches cannot be written: {:#}", anyhow::Error::from(error));
+            (self.say)(&format!("the list of watches cannot be written: {}", with_causes(&error)));
         }
     }
 
@@ -109,15 +116,19 @@ impl LoadedFiles {
         ListedWatch { error: Some(error), ..before }
     }
 
-    /// Pauses or resumes a watch whose file is wrong by now, as it was begun.
+    /// Pauses or resumes a watch whose file is wrong by now, as it was begun. Where that fails it stays as it is.
     fn pause_begun(&self, runner: &mut Runner, path: &Path, is_paused: bool) {
         let Some(file) = self.begun.get(path) else { return };
-        let is_paused = file.options.paused || is_paused;
+        let (was_paused, is_paused) = (file.options.paused || !is_paused, file.options.paused || is_paused);
         runner.remove(&file.name);
-        let put = if is_paused { runner.pause(file.clone()) } else { runner.add(file.clone()) };
-        match put {
-            Ok(()) => eprintln!("watch '{}' {}, as it was", file.name, if is_paused { "is paused" } else { "goes on" }),
-            Err(error) => eprintln!("error: {}", with_path(path, error)),
+        let Err(error) = put(runner, file.clone(), is_paused) else {
+            let what = if is_paused { "is paused" } else { "goes on" };
+            (self.say)(&format!("watch '{}' {what}, as it was", file.name));
+            return;
+        };
+        (self.say)(&format!("error: {}", error.of_file(path)));
+        if let Err(error) = put(runner, file.clone(), was_paused) {
+            (self.say)(&format!("error: {}", error.of_file(path)));
         }
     }
 
@@ -128,7 +139,7 @@ impl LoadedFiles {
         }
         let is_paused = file.options.paused || now.is_paused;
         // planned first, so that a mistake leaves the old one running
-        let plan = weir_watch::plan(file.clone())?;
+        let plan = plan(file.clone())?;
         let window = plan.lines().next().unwrap_or_default();
         let listed = ListedWatch {
             name: file.name.clone(),
@@ -138,12 +149,14 @@ impl LoadedFiles {
             error: None,
         };
         let was_there = runner.remove(&file.name);
-        self.begun.insert(path.to_owned(), file.clone());
-        if is_paused {
-            runner.pause(file)?;
-        } else {
-            runner.add(file)?;
+        if let Err(error) = put(runner, file.clone(), is_paused) {
+            // one that asks history, and there is no archive
+            if let Some(before) = self.begun.get(path).filter(|_| was_there) {
+                put(runner, before.clone(), before.options.paused || now.is_paused)?;
+            }
+            return Err(error);
         }
+        self.begun.insert(path.to_owned(), file);
         if !self.is_first {
             let is_same_file = self.seen.get(path).is_some_and(|before| before.about == now.about);
             let what = match (is_paused, was_there) {
@@ -152,10 +165,14 @@ impl LoadedFiles {
                 (false, true) => "is changed",
                 (false, false) => "is added",
             };
-            eprintln!("watch '{}' {what}", listed.name);
+            (self.say)(&format!("watch '{}' {what}", listed.name));
         }
         Ok(listed)
     }
+}
+
+fn put(runner: &mut Runner, file: WatchFile, is_paused: bool) -> Result<(), WatchError> {
+    if is_paused { runner.pause(file) } else { runner.add(file) }
 }
 
 fn name_of(path: &Path) -> String {

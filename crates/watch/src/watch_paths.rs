@@ -1,0 +1,44 @@
+//! Where watch files are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::error::WatchError;
+
+/// Watch files by path, with when they were changed, where the file system tells, and their length in octets.
+pub type WatchPaths = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+
+/// Looks up watch files. A folder stands for its files that end in `.toml`. Without any file that is an error.
+pub fn watch_paths(given: &[PathBuf]) -> Result<WatchPaths, WatchError> {
+    let found = looked_up(given)?;
+    if found.is_empty() { Err(WatchError::NoFiles) } else { Ok(found) }
+}
+
+/// As [`watch_paths`], of those that are there; there may be none.
+pub(crate) fn watch_paths_there(given: &[PathBuf]) -> Result<WatchPaths, WatchError> {
+    let there = given.iter().filter(|path| path.try_exists().unwrap_or(true)).cloned().collect::<Vec<_>>();
+    looked_up(&there)
+}
+
+fn looked_up(given: &[PathBuf]) -> Result<WatchPaths, WatchError> {
+    let mut found = BTreeMap::new();
+    for path in given {
+        let unreadable = |source| WatchError::Read { path: path.clone(), source };
+        let about = fs::metadata(path).map_err(unreadable)?;
+        if !about.is_dir() {
+            found.insert(path.clone(), (about.modified().ok(), about.len()));
+            continue;
+        }
+        for entry in fs::read_dir(path).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.extension().is_some_and(|ending| ending == "toml")
+                && let Ok(about) = fs::metadata(&path)
+            {
+                found.insert(path, (about.modified().ok(), about.len()));
+            }
+        }
+    }
+    Ok(found)
+}
