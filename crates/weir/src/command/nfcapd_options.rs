@@ -51,7 +51,7 @@ mod tests {
             command.clone().try_get_matches_from(arguments).expect_err("a wrong argument")
         };
         for (option, here) in OPTIONS {
-            let error = error_of(&[option, "1"]);
+            let error = error_of(&[*option, "1"]);
             assert_eq!(hint(&error), Some(*here), "{option}: {error}");
             assert!(page.contains(&format!("`{option}`")), "the guide does not have {option}");
         }
