@@ -5,6 +5,7 @@
 //! variant for many actions is that they all have the same source; those that have another are variants still.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -383,6 +384,7 @@ impl ArchiveError {
             Self::UnknownPosition { .. } => Some("follow it from its start, 0:0, or from a snapshot of now"),
             Self::NotAnExport { .. } => Some("weir archive export writes a folder that can be imported"),
             Self::NotEmpty { .. } => Some("name a folder that does not exist yet"),
+            Self::NotAnArchive { path } => hint_at_what_is_there(path),
             _ => None,
         }
     }
@@ -472,4 +474,18 @@ mod tests {
         assert!(error.hint().is_some_and(|hint| hint.contains("--repair") && !hint.contains('\n')));
         assert_eq!(error.to_string(), "tail 'x' is damaged: 3 octets are no frames, or follow such");
     }
+}
+
+/// What can be done with what is in the place of an archive.
+fn hint_at_what_is_there(path: &Path) -> Option<&'static str> {
+    if path.is_file() {
+        return Some("it is a file; an archive is a folder, which weir meter, weir import and weir collect make");
+    }
+    let mut entries = fs::read_dir(path).ok()?.filter_map(Result::ok).peekable();
+    if entries.peek().is_none() {
+        return Some("the folder is empty");
+    }
+    let is_of_nfcapd = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("nfcapd.");
+    let hint = "it has files of nfcapd: weir nfdump -R reads them, and weir import takes them into an archive";
+    entries.any(is_of_nfcapd).then_some(hint)
 }

@@ -89,7 +89,7 @@ pub use segment::{REWRITE_ROWS_MAX, Segment};
 pub use sequences::SequenceHole;
 pub use shared::SealFailure;
 pub use snapshot::Snapshot;
-pub use source_files::{BegunFiles, ReadFile, SourceFile, SourceFiles};
+pub use source_files::{BegunFiles, EarlierContent, EarlierFiles, ReadFile, SourceFile, SourceFiles};
 pub use statistics::{Statistics, WriterReport};
 pub use summaries::SegmentSummary;
 pub use tail::{TailDamage, TailFrame};

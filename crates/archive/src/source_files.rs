@@ -50,15 +50,19 @@ impl SourceFile {
     }
 
     /// Reads the content of a file to its end.
-    pub fn read(mut content: impl Read) -> io::Result<Self> {
+    pub fn read(content: impl Read) -> io::Result<Self> {
+        Self { crc: 0, octets: 0 }.followed_by(content)
+    }
+
+    /// The same with more content behind it.
+    fn followed_by(mut self, mut content: impl Read) -> io::Result<Self> {
         let mut buffer = vec![0; READ_OCTETS];
-        let mut found = Self { crc: 0, octets: 0 };
         loop {
             match content.read(&mut buffer) {
-                Ok(0) => return Ok(found),
+                Ok(0) => return Ok(self),
                 Ok(length) => {
-                    found.crc = crc32c::crc32c_append(found.crc, &buffer[..length]);
-                    found.octets += length as u64;
+                    self.crc = crc32c::crc32c_append(self.crc, &buffer[..length]);
+                    self.octets += length as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -223,6 +227,58 @@ impl SourceFiles {
     }
 }
 
+/// What a file had when it was read before, under the same name and with other content than now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EarlierContent {
+    /// What the file begins with: it has grown, or was cut short then. The name may have been in another folder.
+    Beginning(String),
+    /// Something else.
+    Other,
+}
+
+/// The files of an archive by their names, to find those that have another content now. Only files of one name are
+/// compared: among many, some would begin with the checksum of another one by chance.
+#[derive(Debug)]
+pub struct EarlierFiles {
+    /// By the last part of the name; the shortest first.
+    by_name: HashMap<String, Vec<(SourceFile, String)>>,
+}
+
+impl EarlierFiles {
+    /// Those that were read, and those that were begun.
+    pub fn of(files: &SourceFiles) -> Self {
+        let mut by_name: HashMap<_, Vec<_>> = HashMap::new();
+        for (file, known) in files.known.iter().chain(&files.begun).filter(|(file, _)| file.octets > 0) {
+            by_name.entry(last_part(&known.name).to_owned()).or_default().push((*file, known.name.clone()));
+        }
+        by_name.values_mut().for_each(|files| files.sort_by_key(|(file, _)| file.octets));
+        Self { by_name }
+    }
+
+    /// What a file had before that no file was read with the content of. Reads as much of it as the longest file of its
+    /// name had; `None` when there was none.
+    pub fn content_before(&self, path: &Path, mut content: impl Read) -> io::Result<Option<EarlierContent>> {
+        let name = name(path);
+        let Some(files) = self.by_name.get(last_part(&name)) else { return Ok(None) };
+        let mut beginning = SourceFile { crc: 0, octets: 0 };
+        for (file, name) in files {
+            beginning = beginning.followed_by(content.by_ref().take(file.octets - beginning.octets))?;
+            if beginning == *file {
+                return Ok(Some(EarlierContent::Beginning(name.clone())));
+            }
+            if beginning.octets < file.octets {
+                break;
+            }
+        }
+        Ok(files.iter().any(|(_, other)| *other == name).then_some(EarlierContent::Other))
+    }
+}
+
+/// The name of a file without its folders.
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
 /// Reads a list, which may not be there.
 fn read(path: &Path) -> Result<HashMap<SourceFile, KnownFile>, ArchiveError> {
     let text = match fs::read(path) {
@@ -346,5 +402,40 @@ mod tests {
         let known = SourceFiles::of(dir.path()).expect("readable");
         assert_eq!(known.read_as(&SourceFile { crc: 10, octets: 7 }), Some("a b.pcap"));
         assert_eq!(known.known.len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_has_another_content_than_before_is_found() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut known = SourceFiles::of(dir.path()).expect("nothing yet");
+        let read = |content: &str| SourceFile::read(content.as_bytes()).expect("readable");
+        let files = [("a/trace.pcap", "one"), ("b/trace.pcap", "one two"), ("a/empty.pcap", ""), ("other.pcap", "on")];
+        known
+            .add(files.map(|(path, content)| ReadFile {
+                file: read(content),
+                path: Path::new(path),
+                is_damaged: false,
+            }))
+            .expect("noted");
+        known.begun_files().add(read("begun"), Path::new("begun.pcap")).expect("written");
+        let earlier = EarlierFiles::of(&SourceFiles::of(dir.path()).expect("readable"));
+        let beginning = |name: &str| Some(EarlierContent::Beginning(name.to_owned()));
+        for (path, content, expected) in [
+            ("a/trace.pcap", "one, and more", beginning("a/trace.pcap")),
+            ("c/trace.pcap", "one two three", beginning("a/trace.pcap")),
+            ("begun.pcap", "begun and ended", beginning("begun.pcap")),
+            ("a/trace.pcap", "another", Some(EarlierContent::Other)),
+            // shorter than all that were read
+            ("b/trace.pcap", "o", Some(EarlierContent::Other)),
+            ("c/trace.pcap", "another", None),
+            ("a/empty.pcap", "no more", None),
+            ("new.pcap", "one, and more", None),
+        ] {
+            assert_eq!(
+                earlier.content_before(Path::new(path), content.as_bytes()).expect("readable"),
+                expected,
+                "{path}"
+            );
+        }
     }
 }

@@ -6,6 +6,8 @@
 //! the first 64 octets of every frame are added up, which brings them into the cache as a dissector would. `--make` writes
 //! a pcap file of PACKETS UDP packets, whose frames have OCTETS octets.
 
+#![expect(clippy::print_stderr, reason = "whoever runs it looks on")]
+
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};

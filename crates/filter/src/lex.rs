@@ -118,8 +118,28 @@ fn stray(text: &str, at: usize) -> ParseError {
     match rest.as_bytes()[0] {
         b'&' => error.with_hint("write 'and'".to_owned()),
         b'|' => error.with_hint("write 'or'".to_owned()),
-        b'~' => error.with_hint("write 'not'".to_owned()),
+        b'~' if !has_subject(&text[..at]) => error.with_hint("write 'not'".to_owned()),
+        // other languages match texts with these
+        b'~' | b'*' => error.with_hint(hint_at_like(rest)),
         b'{' | b'}' => error.with_hint("group with ( ), list with [ ]".to_owned()),
         _ => error,
     }
+}
+
+/// Whether there is something before that could be compared, rather than the begin of a filter or of a part of it.
+fn has_subject(before: &str) -> bool {
+    let before = before.trim_end();
+    let length = before.bytes().rev().take_while(|octet| is_word(*octet)).count();
+    match &before[before.len() - length..] {
+        "" => before.ends_with('='),
+        word => !["and", "or", "not"].iter().any(|connective| word.eq_ignore_ascii_case(connective)),
+    }
+}
+
+/// How a part of a text is asked for, with the text that stands here, if one does.
+fn hint_at_like(rest: &str) -> String {
+    let rest = rest.trim_start_matches(|letter: char| !letter.is_ascii_alphanumeric());
+    let length = rest.bytes().take_while(|octet| is_word(*octet)).count();
+    let part = if length == 0 { "…" } else { &rest[..length] };
+    format!("write like '%{part}%' for texts with this in them")
 }

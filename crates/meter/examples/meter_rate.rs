@@ -5,6 +5,8 @@
 //! Read a file twice to have it in the page cache. Processor time is told beside the time that passes, since the
 //! machine may do something else meanwhile.
 
+#![expect(clippy::print_stderr, reason = "whoever runs it looks on")]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;

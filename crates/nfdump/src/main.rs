@@ -1,6 +1,6 @@
 //! `weir nfdump` as a program of its own, without the rest of weir.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::{self, ExitCode};
 
 use clap::Parser;
@@ -14,7 +14,8 @@ struct Program {
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).with_ansi(false).without_time().init();
+    let log = tracing_subscriber::fmt().with_writer(io::stderr).log_internal_errors(false);
+    log.with_target(false).with_ansi(false).without_time().init();
     let program = Program::try_parse().unwrap_or_else(|error| {
         // there is nowhere to report that nothing can be printed
         let _ = error.print();
@@ -23,10 +24,9 @@ fn main() -> ExitCode {
     match weir_nfdump::run(&program.arguments, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
-            if let Some(hint) = weir_nfdump::hint(&error) {
-                eprintln!("hint: {hint}");
-            }
+            let hint = weir_nfdump::hint(&error).map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+            // not `eprintln!`, which panics where nothing can be printed
+            let _ = write!(io::stderr(), "error: {error:#}\n{hint}");
             ExitCode::from(weir_nfdump::exit_status(&error))
         }
     }

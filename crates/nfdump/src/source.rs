@@ -1,6 +1,8 @@
 //! Where flows come from, and what is counted of them on the way.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -180,6 +182,9 @@ fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What captures begin with, in either order of octets: pcap with microseconds, with nanoseconds, and pcapng.
+const CAPTURES: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0x0a0d_0d0a];
+
 /// Answers a question about flows that are there.
 pub(crate) fn asked_of(flows: Vec<FlowBatch>, select: Select, view: View, options: &QueryOptions) -> Rows {
     streamed(move || flows.clone().into_iter().map(anyhow::Ok), select, view, options)
@@ -235,7 +240,7 @@ impl Iterator for PassedFlows {
             if self.reader.is_none() {
                 let Some(path) = self.files.get(self.next).cloned() else {
                     // nfdump goes on with the next file; when there is none of its files at all, that is a mistake
-                    return self.failure.take().filter(|_| self.opened == 0).map(|error| Err(error.into()));
+                    return self.failure.take().filter(|_| self.opened == 0).map(|error| Err(refused(error)));
                 };
                 self.next += 1;
                 self.open(path);
@@ -392,6 +397,19 @@ fn may_have_flows(info: &nfcapd::Info, window: &TimeWindow) -> bool {
     let is_after = window.from_ms.is_some_and(|from| (statistics.last_ms as i64) < from);
     let is_before = window.until_ms.is_some_and(|until| (statistics.first_ms as i64) > until);
     !is_after && !is_before
+}
+
+/// Why none of the files was read, with what reads the last one when it is a capture.
+fn refused(error: FormatError) -> anyhow::Error {
+    let FormatError::NotThis { path, .. } = &error else { return error.into() };
+    let mut magic = [0; 4];
+    let is_read = File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok();
+    if is_read && CAPTURES.iter().any(|known| [known.to_be_bytes(), known.to_le_bytes()].contains(&magic)) {
+        return anyhow::anyhow!(
+            "{error}\nhint: weir meter makes flows of packets, weir import reads captures of exports"
+        );
+    }
+    error.into()
 }
 
 /// An error and its causes on one line.

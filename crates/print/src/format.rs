@@ -50,7 +50,8 @@ pub struct OutputOptions {
     pub scaled: bool,
     /// Whether tables and CSV begin with the names of the columns.
     pub header: bool,
-    /// Whether tables head columns with short labels rather than with their names in SQL.
+    /// Whether tables head columns with short labels rather than with their names in SQL, and have type and code of ICMP in
+    /// the place of the destination port.
     pub labels: bool,
     /// What CSV does with texts.
     pub texts: Texts,

@@ -6,9 +6,11 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
+use weir_flow::Column;
 
 use crate::bars::{Bars, push_bar};
 use crate::cell::Cells;
+use crate::digits::push_u64;
 use crate::human::{Meaning, Writer, heading, is_right_aligned};
 use crate::printer::{Flush, RowFormat};
 use crate::{OutputOptions, zone_name};
@@ -30,9 +32,34 @@ pub(crate) struct Table {
     zone: String,
     writer: Writer,
     layout: Vec<Layout>,
+    /// Where type and code of ICMP are, in a table that is not one of SQL.
+    icmp: Option<Icmp>,
     is_laid_out: bool,
     cell: Vec<u8>,
     bars: Option<Drawn>,
+}
+
+/// Positions of the protocol, and of the destination port, in whose place exporters put type and code of ICMP.
+#[derive(Debug, Clone, Copy)]
+struct Icmp {
+    protocol: usize,
+    dst_port: usize,
+}
+
+impl Icmp {
+    fn of(schema: &Schema) -> Option<Self> {
+        let position = |column: Column| schema.index_of(column.name()).ok();
+        Some(Self { protocol: position(Column::Protocol)?, dst_port: position(Column::DstPort)? })
+    }
+
+    /// Type and code, where the cell at this position has them.
+    fn get(self, columns: &[Cells<'_>], position: usize, row: usize) -> Option<(u64, u64)> {
+        let number = |position: usize| columns.get(position).filter(|cells| !cells.is_null(row))?.unsigned(row);
+        if position != self.dst_port || !matches!(number(self.protocol), Some(1 | 58)) {
+            return None;
+        }
+        number(self.dst_port).map(|both| (both >> 8, both & 255))
+    }
 }
 
 /// Bars, and what they are drawn by once the first batch is laid out.
@@ -67,6 +94,7 @@ impl Table {
             zone: zone_name(&options.zone),
             writer: Writer::new(options.zone.clone(), options.scaled),
             layout: Vec::new(),
+            icmp: None,
             is_laid_out: false,
             cell: Vec::new(),
             bars: options.bars.clone().map(|bars| Drawn { bars, position: 0, cells: 0, longest: 0.0 }),
@@ -74,10 +102,10 @@ impl Table {
     }
 
     fn lay_out(&mut self, columns: &[Cells<'_>], rows: usize) {
-        for (layout, cells) in self.layout.iter_mut().zip(columns) {
+        for position in 0..columns.len() {
             for row in 0..rows {
-                self.cell.clear();
-                self.writer.push(cells, row, layout.meaning, &mut self.cell);
+                self.write_cell(columns, position, row);
+                let layout = &mut self.layout[position];
                 layout.width = layout.width.max(width(&self.cell));
             }
         }
@@ -85,6 +113,18 @@ impl Table {
         let width = self.layout.iter().map(|layout| layout.width + GAP).sum::<usize>().saturating_sub(GAP);
         if let Some(bars) = &mut self.bars {
             bars.lay_out(columns, rows, width);
+        }
+    }
+
+    /// Writes a cell into `self.cell`.
+    fn write_cell(&mut self, columns: &[Cells<'_>], position: usize, row: usize) {
+        self.cell.clear();
+        if let Some((kind, code)) = self.icmp.and_then(|icmp| icmp.get(columns, position, row)) {
+            push_u64(&mut self.cell, kind);
+            self.cell.push(b'.');
+            push_u64(&mut self.cell, code);
+        } else {
+            self.writer.push(&columns[position], row, self.layout[position].meaning, &mut self.cell);
         }
     }
 
@@ -140,6 +180,7 @@ impl RowFormat for Table {
             Layout { heading, meaning: Meaning::of(field), is_right_aligned: is_right_aligned(field), width }
         });
         self.layout = layout.collect();
+        self.icmp = Icmp::of(schema).filter(|_| self.labels);
         // Without the column there is nothing to show.
         self.bars = self.bars.take().and_then(|drawn| {
             let position = schema.index_of(&drawn.bars.column).ok()?;
@@ -156,11 +197,9 @@ impl RowFormat for Table {
             self.push_heading(text);
         }
         for row in 0..batch.num_rows() {
-            for (position, cells) in columns.iter().enumerate() {
-                let layout = &self.layout[position];
-                self.cell.clear();
-                self.writer.push(cells, row, layout.meaning, &mut self.cell);
-                push_aligned(text, &self.cell, layout, self.is_last(position));
+            for position in 0..columns.len() {
+                self.write_cell(&columns, position, row);
+                push_aligned(text, &self.cell, &self.layout[position], self.is_last(position));
             }
             if let Some(bars) = &self.bars {
                 bars.push(&columns, row, text);

@@ -49,6 +49,25 @@ fn written(batches: &[RecordBatch], format: Format, options: &OutputOptions) -> 
     String::from_utf8(text).expect("text")
 }
 
+/// Programs and SQL have the number that the column has, people what it means (RFC 792, RFC 4443).
+#[test]
+fn tables_for_people_have_type_and_code_of_icmp() {
+    let protocols = UInt8Array::from(vec![Some(1), Some(58), Some(6), Some(1), None]);
+    // an echo request, a neighbour advertisement, and an unreachable port
+    let ports = UInt16Array::from(vec![Some(8 << 8), Some(136 << 8), Some(443), Some(3 << 8 | 3), Some(53)]);
+    let columns: [(&str, ArrayRef); 2] = [("protocol", Arc::new(protocols)), ("dst_port", Arc::new(ports))];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, values)| (name, values, true)));
+    let batch = batch.expect("a batch");
+    let cells = |format, labels| -> Vec<String> {
+        let options = OutputOptions { labels, ..OutputOptions::default() };
+        let text = written(std::slice::from_ref(&batch), format, &options);
+        text.lines().map(|line| line.split([' ', ',']).next_back().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(cells(Format::Table, true), ["dport", "8.0", "136.0", "443", "3.3", "53"]);
+    let numbers = ["dst_port", "2048", "34816", "443", "771", "53"];
+    assert_eq!([cells(Format::Table, false), cells(Format::Csv, true)], [numbers, numbers]);
+}
+
 #[test]
 fn csv_quotes_what_needs_quotes() {
     let expected = "start,src_addr,protocol,tcp_flags,bytes,note,ratio\n\

@@ -3,6 +3,8 @@
 //! `cargo run --release -p weir-sql --example ask -- FOLDER sql 'SELECT …' [FORMAT]`
 //! `cargo run --release -p weir-sql --example ask -- FOLDER list|srcip|…|tuple FILTER [FORMAT]`
 
+#![expect(clippy::print_stderr, reason = "whoever runs it looks on")]
+
 use std::error::Error;
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! An empty table may mean that nothing happened, that the time was mistyped, or that the archive does not reach so far. Whoever
 //! prints an answer says which, in its own zone and form.
 
-use weir_filter::Predicate;
+use weir_filter::{Predicate, Test, TextCondition};
 use weir_flow::Column;
 use weir_query::Archive;
 
@@ -16,11 +16,13 @@ pub struct EmptyReason {
     pub text: String,
     /// The first and the last millisecond of the flows of the archive, where that says more.
     pub extent_ms: Option<(i64, i64)>,
+    /// What else could be asked: one line without a prefix.
+    pub hint: Option<String>,
 }
 
 impl EmptyReason {
     fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), extent_ms: None }
+        Self { text: text.into(), extent_ms: None, hint: None }
     }
 
     /// Of a statement of SQL.
@@ -43,12 +45,38 @@ impl EmptyReason {
         }
         let whose = if is_of_all_time(question) { "no flow" } else { "no flow of this time" };
         let is_ranking = matches!(question.select, Select::Statistic { .. });
-        Ok(Self::new(match (question.filter == Predicate::True, is_ranking) {
+        let reason = Self::new(match (question.filter == Predicate::True, is_ranking) {
             (false, false) => format!("{whose} passes the filter"),
             (false, true) => format!("{whose} passes the filter and has a value of this field"),
             (true, true) => format!("{whose} has a value of this field"),
             (true, false) => "no flows".to_owned(),
-        }))
+        });
+        reason.with_texts(answers, question, whose)
+    }
+
+    /// Says which of the texts that the filter asks for no flow has, or else that they are compared as a whole. Only where an
+    /// archive is asked: a cluster would have to read all flows for that.
+    fn with_texts(mut self, answers: &FlowAnswers, question: &FlowQuery, whose: &str) -> Result<Self, EngineError> {
+        let mut wanted = Vec::new();
+        add_texts(&question.filter, &mut wanted);
+        if wanted.is_empty() || answers.archive().is_none() {
+            return Ok(self);
+        }
+        let mut absent: Vec<&str> = Vec::new();
+        for (column, _) in &wanted {
+            let condition = TextCondition::Like("%".to_owned());
+            let has_value = Predicate::Test(Test::Text { column: *column, condition });
+            if !absent.contains(&column.name()) && !has_flows(answers, question, has_value)? {
+                absent.push(column.name());
+            }
+        }
+        if !absent.is_empty() {
+            self.text = format!("{}; {whose} has a value of {}", self.text, absent.join(" or "));
+            return Ok(self);
+        }
+        let part = wanted.iter().find_map(|(column, text)| text.map(|text| (column.name(), text)));
+        self.hint = part.map(|(name, text)| format!("write {name} like '%{text}%' for texts with this in them"));
+        Ok(self)
     }
 
     /// Of a question about flows of which only parts of its time were read: what is between them is not known.
@@ -71,7 +99,7 @@ impl EmptyReason {
         if archive.is_some_and(|archive| archive.snapshot().flows() == 0) {
             return Ok(Some(Self::new("no flows: the archive is empty")));
         }
-        if is_of_all_time(question) || has_flows(answers, question)? {
+        if is_of_all_time(question) || has_flows(answers, question, Predicate::True)? {
             return Ok(None);
         }
         let extent_ms = archive.and_then(Archive::time_range_ms);
@@ -83,10 +111,32 @@ fn is_of_all_time(question: &FlowQuery) -> bool {
     question.window == TimeWindow { rule: question.window.rule, ..TimeWindow::default() }
 }
 
-/// Whether there are flows of the time of a question, whatever its filter.
-fn has_flows(answers: &FlowAnswers, question: &FlowQuery) -> Result<bool, EngineError> {
+/// Texts shorter than this are codes of countries and the like, which are in no longer text.
+const PART_LETTERS_MIN: usize = 3;
+
+/// Adds the columns of text that flows must have to pass, each with a text that could be a part of a longer one, if a whole one is
+/// asked for.
+fn add_texts<'f>(filter: &'f Predicate, wanted: &mut Vec<(Column, Option<&'f str>)>) {
+    match filter {
+        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|part| add_texts(part, wanted)),
+        Predicate::Test(Test::Text { column, condition }) => {
+            let whole = match condition {
+                TextCondition::OneOf(set) => set.texts().first().map(String::as_str),
+                TextCondition::Like(pattern) => Some(pattern.as_str()),
+                TextCondition::Exactly(_) => None,
+            };
+            let could_be_part =
+                |text: &&str| text.len() >= PART_LETTERS_MIN && !text.contains(['%', '_', '\\', '\'', '"']);
+            wanted.push((*column, whole.filter(could_be_part)));
+        }
+        _ => {}
+    }
+}
+
+/// Whether there are flows of the time of a question that pass a filter, whatever its own.
+fn has_flows(answers: &FlowAnswers, question: &FlowQuery, filter: Predicate) -> Result<bool, EngineError> {
     let select = Select::List { columns: vec![Column::Start], sorting: None, limit: Some(1) };
-    for batch in answers.ask(&FlowQuery { filter: Predicate::True, select, ..question.clone() })? {
+    for batch in answers.ask(&FlowQuery { filter, select, ..question.clone() })? {
         if batch?.num_rows() > 0 {
             return Ok(true);
         }

@@ -75,6 +75,18 @@ pub enum WatchError {
 }
 
 impl WatchError {
+    /// What can be done about it, when that is known: one line without a prefix. Names of folders in examples are of those that
+    /// come with weir, which are not where somebody has installed it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
+                "the watches that come with weir are in /usr/share/weir/watches of its package, and in the folder watches of \
+                 its sources",
+            ),
+            _ => None,
+        }
+    }
+
     /// The error with its causes, and the watch file that it is of.
     pub fn of_file(&self, path: &Path) -> String {
         let text = with_causes(self);

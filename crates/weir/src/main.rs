@@ -4,6 +4,10 @@
 //! What a command does is done by the crates; here are only arguments, wiring, signals and what is said to people.
 //! Data goes to standard output, everything else to standard error.
 
+// first: its macros hold for the modules after it
+#[macro_use]
+mod stderr;
+
 mod command;
 mod flags;
 mod foreground_query;
@@ -112,7 +116,8 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
         let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
         let query = || cause.downcast_ref::<weir_query::QueryError>()?.hint();
-        archive.or_else(query).or_else(|| cause.downcast_ref::<weir_sql::EngineError>()?.hint())
+        let watch = || cause.downcast_ref::<weir_watch::WatchError>()?.hint();
+        archive.or_else(query).or_else(|| cause.downcast_ref::<weir_sql::EngineError>()?.hint()).or_else(watch)
     })
 }
 
@@ -126,6 +131,8 @@ fn log_to_standard_error() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // it would report with a macro that panics
+        .log_internal_errors(false)
         .with_target(false)
         .with_ansi(colours)
         .without_time()

@@ -53,6 +53,8 @@ mod meter_live;
 mod meter_routes;
 #[path = "weir/missing.rs"]
 mod missing;
+#[path = "weir/no_stderr.rs"]
+mod no_stderr;
 #[path = "weir/open_files.rs"]
 mod open_files;
 #[path = "weir/planted.rs"]

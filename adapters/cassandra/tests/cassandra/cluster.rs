@@ -1,5 +1,7 @@
 //! What the tests share: archives of numbered flows, forwarding them, and reading them back.
 
+#![expect(clippy::print_stderr, reason = "for whoever reads why a test failed")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

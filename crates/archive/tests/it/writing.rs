@@ -79,6 +79,15 @@ fn other_folders_are_left_alone() {
     assert!(matches!(Snapshot::open(dir.path()), Err(ArchiveError::NotAnArchive { .. })));
     assert!(matches!(Snapshot::open(&dir.path().join("letter")), Err(ArchiveError::NotAnArchive { .. })));
     assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 1);
+    let hint = |name: &str| Snapshot::open(&dir.path().join(name)).expect_err("no archive").hint().unwrap_or_default();
+    let [empty, nfcapd] = ["empty", "nfcapd"].map(|name| dir.path().join(name));
+    fs::create_dir(&empty).expect("a folder");
+    fs::create_dir(&nfcapd).expect("a folder");
+    fs::write(nfcapd.join("nfcapd.202611240000"), "flows").expect("written");
+    assert_eq!(["", "nothing"].map(hint), ["", ""]);
+    assert!(hint("letter").starts_with("it is a file; "));
+    assert_eq!(hint("empty"), "the folder is empty");
+    assert!(hint("nfcapd").starts_with("it has files of nfcapd: weir nfdump -R reads them"));
     fs::write(dir.path().join("weir-archive"), "weir archive, version 9\n").expect("written");
     let refused = Snapshot::open(dir.path()).expect_err("an unknown version").to_string();
     assert!(refused.contains("version 9") && refused.contains("version 2"), "{refused}");

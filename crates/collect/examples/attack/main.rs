@@ -8,6 +8,8 @@
 //! Real exporters send numbered flows at a steady rate from addresses of their own, one over each transport. Everything
 //! else is hostile, some of it under the addresses of the real ones. What was sent is printed at the end.
 
+#![expect(clippy::print_stderr, reason = "whoever runs it looks on")]
+
 mod collecting;
 mod hostile;
 mod mutation;

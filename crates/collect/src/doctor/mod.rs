@@ -55,13 +55,16 @@ pub struct Machine {
     pub datagrams_truncated: u64,
     /// Datagrams of the capture to be examined.
     pub datagrams: u64,
+    /// Packets of the capture, where one is examined.
+    pub packets: Option<u64>,
     /// Messages with octets behind their end.
     pub messages_longer: u64,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { totals: [0; Counter::COUNT], datagrams_truncated: 0, datagrams: 0, messages_longer: 0 }
+        let totals = [0; Counter::COUNT];
+        Self { totals, datagrams_truncated: 0, datagrams: 0, packets: None, messages_longer: 0 }
     }
 }
 
@@ -112,10 +115,11 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
     });
     decoder.expire(now_ms);
     look_at_all(&mut doctor, &mut decoder);
-    let CaptureReport { datagrams_truncated, .. } = seen;
+    let CaptureReport { datagrams_truncated, frames, .. } = seen;
     let statistics = decoder.statistics();
-    let messages_longer = messages_longer(&statistics);
-    let machine = Machine { totals: statistics.totals, datagrams_truncated, datagrams: examined, messages_longer };
+    let (totals, messages_longer) = (statistics.totals, messages_longer(&statistics));
+    let packets = Some(frames);
+    let machine = Machine { totals, datagrams_truncated, datagrams: examined, packets, messages_longer };
     (doctor.report(&decoder.diagnoses(), &machine), outcome)
 }
 

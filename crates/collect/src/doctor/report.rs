@@ -42,6 +42,8 @@ pub struct Report {
     pub exporters: Vec<ExporterSummary>,
     /// How complete the flows are.
     pub completeness: Completeness,
+    /// Packets of the capture, where one was examined.
+    pub packets: Option<u64>,
 }
 
 impl Report {
@@ -67,7 +69,8 @@ impl Report {
                 unit,
             }
         });
-        Self { findings, exporters: exporters.collect(), completeness: sums.completeness() }
+        let (completeness, packets) = (sums.completeness(), machine.packets);
+        Self { findings, exporters: exporters.collect(), completeness, packets }
     }
 
     /// How bad the worst finding is.
@@ -99,8 +102,17 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.exporters.is_empty() && self.findings.is_empty() {
-            writeln!(f, "no export came")?;
-            return writeln!(f, "hint: see with tcpdump whether any arrives: firewall, route, address and port");
+            return match self.packets {
+                None => writeln!(
+                    f,
+                    "no export came\nhint: see with tcpdump whether any arrives: firewall, route, address and port"
+                ),
+                Some(0) => writeln!(f, "the capture has no packets"),
+                Some(packets) => writeln!(
+                    f,
+                    "no export is among the {packets} packets of the capture\nhint: weir meter makes flows of packets"
+                ),
+            };
         }
         writeln!(
             f,

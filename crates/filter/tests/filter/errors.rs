@@ -165,6 +165,22 @@ fn strange_characters() {
     check("any && any", "    ^ a filter has no '&'\nhint: write 'and'");
     check("any | any", "    ^ a filter has no '|'\nhint: write 'or'");
     check("pört 80", " ^ a filter has no 'ö'");
+    for (text, at) in [("~port 80", 0), ("any and ~ port 80", 8), ("(~any)", 1)] {
+        check(text, &format!("{}^ a filter has no '~'\nhint: write 'not'", " ".repeat(at)));
+    }
+    for (text, stray, at) in [
+        ("server_name ~ google", '~', 12),
+        ("server_name =~ 'google'", '~', 13),
+        ("server_name *google*", '*', 12),
+        ("server_name ~google and port 443", '~', 12),
+    ] {
+        let hint = "hint: write like '%google%' for texts with this in them";
+        check(text, &format!("{}^ a filter has no '{stray}'\n{hint}", " ".repeat(at)));
+    }
+    check(
+        "dns_name google*",
+        "               ^ a filter has no '*'\nhint: write like '%…%' for texts with this in them",
+    );
     check(
         "@include other.nf",
         "^^^^^^^^^^^^^^^^^ '@include' is not allowed here\nhint: a filter in this place is one text; put the contents of the file here",

@@ -265,7 +265,7 @@ impl Decoder {
         };
         if self.headers.is_some() {
             match self.layout {
-                1 => shape.elements.push(v1::header(kind)),
+                1 => shape.elements.extend(v1::header(kind)),
                 _ => shape.elements.extend(v2::HEADER),
             }
         }

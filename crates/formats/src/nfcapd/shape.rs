@@ -140,6 +140,8 @@ pub const HEADER_EXPORTER: u16 = 1;
 pub const HEADER_IS_SAMPLED: u16 = 2;
 /// The ident of the file.
 pub const HEADER_IDENT: u16 = 3;
+/// As [`HEADER_IS_SAMPLED`], of a file of nfdump 1.6: nfdump 1.7.1 takes it over, and 1.7.8 does not.
+pub const HEADER_IS_SAMPLED_OF_1_6: u16 = 4;
 
 /// How a value becomes the octets of an Information Element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,9 @@
 use weir_flow::Column;
 
 use super::octets::le_u16;
-use super::shape::{ElementRead, Field, HEADER_EXPORTER, Kind, RECORD_HEADER, Read, Shape, To};
+use super::shape::{
+    ElementRead, Field, HEADER_EXPORTER, HEADER_IS_SAMPLED_OF_1_6, Kind, RECORD_HEADER, Read, Shape, To,
+};
 
 /// Octets of a flow record of type 1, which has one octet for the exporter, before its extensions.
 const COMMON_1_OCTETS: usize = 28;
@@ -25,6 +27,8 @@ mod flag {
     pub(super) const IPV6: u16 = 1;
     pub(super) const PACKETS_64: u16 = 2;
     pub(super) const BYTES_64: u16 = 4;
+    /// The counters were scaled by the sampling.
+    pub(super) const IS_SAMPLED: u8 = 128;
     pub(super) const ALL_OF_SHAPE: u16 = IPV6 | PACKETS_64 | BYTES_64;
 }
 
@@ -161,11 +165,13 @@ const fn exporter_of(kind: u16) -> (u16, u8) {
     if kind == 1 { (5, 1) } else { (28, 2) }
 }
 
-/// What the header of a record of type `kind` says besides what has a column. nfdump does not take over whether counters
-/// were scaled.
-pub(super) const fn header(kind: u16) -> (u32, u16, ElementRead) {
+/// What the header of a record of type `kind` says besides what has a column.
+pub(super) const fn header(kind: u16) -> [(u32, u16, ElementRead); 2] {
     let (at, octets) = exporter_of(kind);
-    (RECORD_HEADER, HEADER_EXPORTER, ElementRead::Number(at, octets, 2))
+    [
+        (RECORD_HEADER, HEADER_EXPORTER, ElementRead::Number(at, octets, 2)),
+        (RECORD_HEADER, HEADER_IS_SAMPLED_OF_1_6, ElementRead::Bit(4, flag::IS_SAMPLED)),
+    ]
 }
 
 /// The shape of flow records of type `kind` (1 or 10) with these flags and extensions.

@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
 use weir_flow::Column;
 use weir_flow::elements::{ElementValue, elements_of_row};
-use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, HEADER_IS_SAMPLED, RECORD_HEADER};
+use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, HEADER_IS_SAMPLED, HEADER_IS_SAMPLED_OF_1_6, RECORD_HEADER};
 
 use super::cells::push_mac;
 use super::release::Release;
@@ -319,7 +319,8 @@ fn type_of(object: &Object<'_, '_>, row: usize) -> &'static str {
 
 fn generic(object: &mut Object<'_, '_>, row: usize) {
     object.text("type", type_of(object, row));
-    object.value("sampled", u64::from(object.is_sampled(row)));
+    let is_sampled = object.is_sampled(row) || object.element(RECORD_HEADER, HEADER_IS_SAMPLED_OF_1_6).is_some();
+    object.value("sampled", u64::from(is_sampled));
     object.value("export_sysid", object.element_number(RECORD_HEADER, HEADER_EXPORTER));
     flow(object, row, false);
 }

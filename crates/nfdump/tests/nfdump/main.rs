@@ -230,6 +230,8 @@ fn nfdump_errors_name_the_thing() {
     };
     check("-r nothing", "nothing");
     check("-r text", "text is not an nfcapd file");
+    weir_testkit::write_capture(&folder.path().join("packets.pcap"), []);
+    check("-r packets.pcap", "packets.pcap is not an nfcapd file\nhint: weir meter makes flows of packets, ");
     check("-f nothing -r text", "cannot read the filter of nothing");
     check("-k", "unexpected argument '-k'");
     check("-r text 'proto nonsense'", "nonsense");

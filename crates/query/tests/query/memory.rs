@@ -1,5 +1,7 @@
 //! What questions take of memory: as much as they are allowed, by the count of the system.
 
+#![expect(clippy::print_stderr, reason = "what a test has measured")]
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;

@@ -126,7 +126,14 @@ pub(super) fn read(file: &Path, settings: &[Setting]) -> anyhow::Result<Chain> {
     if is_stdin {
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
     } else {
-        text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        text = fs::read_to_string(file).map_err(|error| {
+            let hint = if error.kind() == std::io::ErrorKind::NotFound {
+                "\nhint: the chains of the examples are in the folder chains of the sources of weir"
+            } else {
+                ""
+            };
+            anyhow::anyhow!("cannot read {name}: {error}{hint}")
+        })?;
     }
     let folder = if is_stdin { Path::new("") } else { file.parent().unwrap_or(Path::new("")) };
     Chain::parse(&text, folder, &crate::command::registry(), settings).map_err(|errors| {

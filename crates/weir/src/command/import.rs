@@ -28,7 +28,7 @@ use super::{
     was_stopped_short,
 };
 use crate::running::{Foreground, was_stopped};
-use file_list::add_files;
+use file_list::{add_files, leave_out_unknown};
 use follow::ImportCounts;
 
 /// How long a disk that takes nothing is waited for.
@@ -224,6 +224,11 @@ impl Args {
         let is_nothing_read = read == [0; 3] && DAMAGE.iter().any(|name| counter(name) > 0);
         if is_nothing_read {
             eprintln!("error: nothing could be read");
+        }
+        if read == [0; 3] && counter("frames") > 0 {
+            eprintln!("hint: weir meter makes flows of packets");
+        }
+        if is_nothing_read {
             return Ok((true, Vec::new()));
         }
         let read = if was_stopped_short(&progress) { Vec::new() } else { notices.files_ended() };
@@ -265,8 +270,12 @@ impl Args {
             }
             None => {
                 for path in &self.files {
+                    let named = files.len();
                     add_files(path, &mut files)
                         .with_context(|| format!("cannot read the directory {}", path.display()))?;
+                    if path.is_dir() && self.input_format.is_none() {
+                        leave_out_unknown(&mut files, named);
+                    }
                 }
             }
         }

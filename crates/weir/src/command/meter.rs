@@ -22,6 +22,7 @@ use weir_chain::run::ComponentProgress;
 use weir_chain::{Chain, ChainBuilder, Notices, OptionText, Problem, Progress, TimeSpan};
 use weir_export::Refusal;
 use weir_flow::Column;
+use weir_formats::Format;
 
 use super::read_before::ReadBefore;
 use super::{StatisticsArgs, enriched, has_all_of, print_archived, print_counted, show_or_build};
@@ -218,6 +219,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         _ => None,
     };
+    let files = sources.files.clone();
     let Some(chain) = show_or_build(args.chain(sources)?, args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
     let every = (is_live && !args.report_interval.is_zero()).then(|| args.report_interval.duration());
     let begun = Instant::now();
@@ -247,6 +249,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     ended.context("metering ended")?;
     noted?;
     let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
+    if failed > 0 {
+        hint_at_import(&files);
+    }
     let unsent = progress.component("export").and_then(unsent);
     if let Some(unsent) = &unsent {
         eprintln!("error: {unsent}");
@@ -256,6 +261,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (0, Some(_)) => ExitCode::from(UNSENT),
         _ => ExitCode::FAILURE,
     })
+}
+
+/// Names what reads files of flows, which are no captures.
+fn hint_at_import(files: &[PathBuf]) {
+    let has_flows = |path: &&PathBuf| path.is_file() && matches!(Format::of_file(path), Ok(Some(_)));
+    if let Some(path) = files.iter().find(has_flows) {
+        eprintln!("hint: {} has flows and no packets: weir import reads it", path.display());
+    }
 }
 
 /// Exit status when everything was done but that collectors have not, or perhaps not, got all flows.

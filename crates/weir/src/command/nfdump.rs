@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 pub(crate) use weir_nfdump::Arguments as Args;
 
+use super::nfcapd_options;
+
 /// The arguments of the program. Called as nfdump, by a link of that name, it is `weir nfdump`.
 pub(crate) fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().collect();
@@ -23,9 +25,13 @@ const NAME: &str = "nfdump";
 
 /// Ends the program because of its arguments. What is called as nfdump is expected to return what nfdump returns.
 pub(crate) fn exit(error: &clap::Error) -> ! {
-    let is_nfdump = arguments().get(1).is_some_and(|command| command == NAME);
+    let command = arguments().into_iter().nth(1).unwrap_or_default();
+    let is_nfdump = command == NAME;
     // there is nowhere to report that nothing can be printed
     let _ = error.print();
+    if let Some(hint) = nfcapd_options::hint(error).filter(|_| command == "collect") {
+        eprintln!("\nhint: {hint}");
+    }
     std::process::exit(if error.use_stderr() && is_nfdump { weir_nfdump::FAILED.into() } else { error.exit_code() })
 }
 

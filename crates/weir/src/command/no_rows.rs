@@ -29,9 +29,12 @@ pub(super) fn of_question(answers: &FlowAnswers, question: &FlowQuery, zone: &Ti
 
 /// `no flows of this time; the archive has flows from 2026-11-21 10:00 to 11:00 Europe/Zurich`.
 fn line(reason: EmptyReason, zone: &TimeZone) -> String {
-    let EmptyReason { text, extent_ms } = reason;
+    let EmptyReason { text, extent_ms, hint } = reason;
+    let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     match extent_ms {
-        Some((first_ms, last_ms)) => format!("{text}; the archive has flows {}", range_text(first_ms, last_ms, zone)),
-        None => text,
+        Some((first_ms, last_ms)) => {
+            format!("{text}; the archive has flows {}{hint}", range_text(first_ms, last_ms, zone))
+        }
+        None => format!("{text}{hint}"),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
-use weir_archive::{ReadFile, SourceFile, SourceFiles};
+use weir_archive::{EarlierContent, EarlierFiles, ReadFile, SourceFile, SourceFiles};
 use weir_capture::Input;
 use weir_chain::FileEnd;
 
@@ -14,6 +14,7 @@ const STANDARD_INPUT: (&str, &str) = ("-", "/dev/stdin");
 /// What files are compared with, and what is to be noted of them once their flows are in the archive.
 pub(crate) struct ReadBefore {
     known: SourceFiles,
+    earlier: EarlierFiles,
     new: Vec<NewFile>,
 }
 
@@ -38,6 +39,10 @@ impl NewFile {
     fn contents(&self) -> impl Iterator<Item = SourceFile> {
         std::iter::once(self.file).chain(self.unpacked)
     }
+
+    fn has_content_of(&self, other: &Self) -> bool {
+        self.contents().any(|content| other.contents().any(|other| other == content))
+    }
 }
 
 impl ReadBefore {
@@ -55,7 +60,8 @@ impl ReadBefore {
     }
 
     fn compare(archive: &Path, files: &mut Vec<PathBuf>, again: Again) -> anyhow::Result<Self> {
-        let mut found = Self { known: SourceFiles::of(archive)?, new: Vec::new() };
+        let known = SourceFiles::of(archive)?;
+        let mut found = Self { earlier: EarlierFiles::of(&known), known, new: Vec::new() };
         let before = files.len();
         let mut wanted = Vec::new();
         for path in files.drain(..) {
@@ -96,7 +102,8 @@ impl ReadBefore {
                 eprintln!("{} is left out: the archive has {what}{}", path.display(), as_what(name, path));
                 return false;
             }
-            if let Some(name) = new.contents().find_map(|content| self.known.begun_as(&content)) {
+            let begun = new.contents().find_map(|content| self.known.begun_as(&content));
+            if let Some(name) = begun {
                 let (path, name) = (path.display(), as_what(name, path));
                 if again == Again::Nothing {
                     eprintln!(
@@ -110,10 +117,16 @@ impl ReadBefore {
                      stored are in the archive twice{name}"
                 );
             }
-            let mut others = self.new.iter().flat_map(NewFile::contents);
-            if others.any(|other| new.contents().any(|content| content == other)) {
-                eprintln!("{} is left out: it is named twice", path.display());
+            if let Some(other) = self.new.iter().find(|other| other.has_content_of(&new)) {
+                if other.path == path {
+                    eprintln!("{} is left out: it is named twice", path.display());
+                } else {
+                    eprintln!("{} is left out: it has the content of {}", path.display(), other.path.display());
+                }
                 return false;
+            }
+            if place == path && begun.is_none() {
+                warn_of_earlier_content(&self.earlier, path);
             }
         }
         self.new.push(new);
@@ -146,6 +159,22 @@ impl ReadBefore {
             self.known.add(files)?;
         }
         Ok(())
+    }
+}
+
+/// Warns when flows of a file that is read come twice: the archive has those of a part that the file had before.
+fn warn_of_earlier_content(earlier: &EarlierFiles, path: &Path) {
+    let Ok(content) = Input::open(path) else { return };
+    let shown = path.display();
+    match earlier.content_before(path, content) {
+        Ok(Some(EarlierContent::Beginning(name))) => {
+            warn!("{shown} has grown since it was read: what it had then comes twice{}", as_what(&name, path));
+        }
+        Ok(Some(EarlierContent::Other)) => {
+            warn!("{shown} was read before and had other content: what it had then as well comes twice");
+        }
+        // whoever reads it says what is wrong with it
+        Ok(None) | Err(_) => {}
     }
 }
 

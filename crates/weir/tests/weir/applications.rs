@@ -182,6 +182,37 @@ fn a_file_is_read_once() {
 }
 
 #[test]
+fn a_file_that_has_grown_is_read_with_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [whole, growing, archive] = ["trace.pcap", "growing.pcap", "archive"].map(path);
+    capture(Path::new(&whole));
+    let octets = std::fs::read(&whole).expect("a capture");
+    // the second time within a packet, as of a capture that is still written
+    for (length, has_grown) in [(octets.len() / 2, false), (octets.len() - 3, true), (octets.len(), true)] {
+        std::fs::write(&growing, &octets[..length]).expect("written");
+        let told = String::from_utf8(run(&["meter", &growing, "--archive", &archive]).stderr).expect("UTF-8");
+        let expected = format!("WARN {growing} has grown since it was read: what it had then comes twice\n");
+        assert_eq!(told.contains(&expected), has_grown, "{told}");
+    }
+    let (_, again) = told(&["meter", &growing, "--archive", &archive]);
+    assert!(again.contains("is left out") && !again.contains("WARN"), "{again}");
+
+    // a table of which a line has changed
+    let [csv, copy, imported] = ["flows.csv", "copy.csv", "imported"].map(path);
+    for (packets, warnings) in [(7, 0), (8, 1)] {
+        let lines = format!("src_addr,packets,start\n192.0.2.1,{packets},2026-11-24T00:00:00Z\n");
+        std::fs::write(&csv, lines).expect("written");
+        std::fs::copy(&csv, &copy).expect("copied");
+        let (_, told) = told(&["import", "--archive", &imported, &csv, &copy]);
+        let warning =
+            format!("WARN {csv} was read before and had other content: what it had then as well comes twice\n");
+        assert_eq!(told.matches(&warning).count(), warnings, "{told}");
+        assert!(told.contains(&format!("{copy} is left out: it has the content of {csv}\n")), "{told}");
+    }
+}
+
+#[test]
 fn a_command_that_is_repeated_reads_only_what_failed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();

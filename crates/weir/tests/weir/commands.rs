@@ -176,6 +176,17 @@ fn a_port_in_use_and_files_that_are_no_captures() {
 }
 
 #[test]
+fn options_of_nfcapd_have_a_hint() {
+    let error = run(&["collect", "-p", "9995", "-l", "/nowhere"]);
+    check_error(
+        &error,
+        &["unexpected argument '-p'", "\nhint: --listen 0.0.0.0:PORT names the address and the port; "],
+    );
+    // another command has no option of this meaning
+    assert!(!text(&run(&["query", "-p", "9995"]).stderr).contains("0.0.0.0:PORT"));
+}
+
+#[test]
 fn help_tells_every_command() {
     let output = run(&["--help"]);
     for command in ["collect", "import", "generate", "query", "sql", "books", "doctor"] {

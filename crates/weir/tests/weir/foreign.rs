@@ -74,6 +74,47 @@ fn a_file_of_which_nothing_can_be_read_is_a_failure() {
     assert!(text(&output.stderr).contains("error: nothing could be read"), "{}", text(&output.stderr));
 }
 
+/// Each command names the other one that reads a file.
+#[test]
+fn files_for_another_command_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [packets, archive] = ["packets.pcap", "archive"].map(path);
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 7]);
+    frame.extend([156, 64, 0, 53, 0, 12, 0, 0, 0, 0, 0, 0]);
+    frame.resize(60, 0);
+    weir_testkit::write_capture(Path::new(&packets), [(1_700_000_000_000_000, frame)]);
+    let output = import(Path::new(&archive), &[&packets]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.ends_with("error: nothing could be read\nhint: weir meter makes flows of packets\n"), "{told}");
+    let [_, _, table] = files(folder.path());
+    let output = run(&["meter", &table, "--archive", &archive]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.ends_with(&format!("hint: {table} has flows and no packets: weir import reads it\n")), "{told}");
+}
+
+/// Nobody has named what is found in a folder.
+#[test]
+fn files_of_no_format_are_left_out_of_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [flows, readme, archive] = ["flows", "flows/readme", "archive"].map(path);
+    std::fs::create_dir(&flows).expect("a folder");
+    files(Path::new(&flows));
+    std::fs::write(&readme, "no flows").expect("written");
+    let output = import(Path::new(&archive), &[&flows]);
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains(&format!("WARN {readme} is of no known format, and is left out\n")), "{told}");
+    assert!(told.contains("3 files: 3 read, 0 failed") && !told.contains("frames"), "{told}");
+    let output = import(Path::new(&archive), &[&readme]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("not a pcap or pcapng file"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn foreign_nfcapd_files_are_imported() {
     let Some(corpus) = weir_testkit::corpus() else { return };

@@ -79,6 +79,21 @@ fn an_answer_without_rows_says_why() {
     check(&["--from", "2024-01-02", "proto udp"], &format!("no flows of this time; {extent}"));
     check(&["--from", "2024-01-01", "proto icmp"], "no flow of this time passes the filter\n");
     check(&["-s", "srcas/bytes"], "no flow has a value of this field\n");
+    check(&["country DE"], "no flow passes the filter; no flow has a value of src_country or dst_country\n");
+    check(&["not country DE"], "");
+    check(
+        &["--from", "2024-01-01", "proto udp and sni example.com"],
+        "no flow of this time passes the filter; no flow of this time has a value of server_name\n",
+    );
+    let names =
+        "start,src_addr,dst_addr,packets,bytes,server_name\n1704103200.000,10.0.0.5,10.0.0.6,1,100,www.example.com\n";
+    std::fs::write(folder.path().join("names.csv"), names).expect("written");
+    said(&["import", "--archive", "names", "names.csv"]);
+    let of_names = |filter: &str| said(&["query", "--archive", "names", filter]);
+    let like = "no flow passes the filter\nhint: write server_name like '%example%' for texts with this in them\n";
+    assert_eq!(["sni Example", "sni like example"].map(of_names), [like, like]);
+    assert_eq!(["sni like '%google%'", "sni de"].map(of_names), ["no flow passes the filter\n"; 2]);
+    assert_eq!(of_names("sni like '%example%'"), "");
     check(&["proto udp"], "");
     // programs read this
     check(&["-o", "csv", "proto icmp"], "");
