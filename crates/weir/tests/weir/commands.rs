@@ -44,6 +44,15 @@ fn check_error(output: &Output, parts: &[&str]) {
 }
 
 #[test]
+fn a_wrong_value_comes_with_the_usage_of_its_command() {
+    let output = weir().args(["collect", "--archive", "flows", "--max-age", "5"]).output().expect("weir runs");
+    check_error(&output, &["--max-age: '5' is not a duration", "Usage: weir collect "]);
+    let output =
+        weir().args(["archive", "expire", "--archive", "flows", "--max-age", "5"]).output().expect("weir runs");
+    check_error(&output, &["--max-age: '5' is not a duration", "Usage: weir archive expire "]);
+}
+
+#[test]
 fn questions_and_their_answers() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = archive(folder.path());
