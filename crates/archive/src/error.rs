@@ -123,11 +123,13 @@ pub enum ArchiveError {
         #[source]
         source: io::Error,
     },
-    /// A folder that is no archive, and for writing not empty either.
-    #[error("'{}' is not a weir archive", path.display())]
+    /// A folder that is no archive, and for writing not empty either; or none at all.
+    #[error("{}", not_an_archive(path, *is_there))]
     NotAnArchive {
         /// The folder.
         path: PathBuf,
+        /// Whether there is anything of this name.
+        is_there: bool,
     },
     /// An archive of a version that this program does not know.
     #[error("archive '{}' has format '{found}', but this program knows '{known}'", path.display())]
@@ -363,6 +365,14 @@ pub enum ArchiveError {
         /// Its name.
         name: &'static str,
     },
+}
+
+fn not_an_archive(path: &Path, is_there: bool) -> String {
+    if is_there {
+        format!("'{}' is not a weir archive", path.display())
+    } else {
+        format!("there is no archive '{}': there is nothing of this name", path.display())
+    }
 }
 
 impl ArchiveError {

@@ -164,7 +164,8 @@ impl Layout {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Err(ArchiveError::NotAnArchive { path: self.root.to_path_buf() });
+                let is_there = self.root.exists();
+                return Err(ArchiveError::NotAnArchive { path: self.root.to_path_buf(), is_there });
             }
             Err(source) => return Err(Action::AccessMarker.failed(&path)(source)),
         };
@@ -182,7 +183,7 @@ impl Layout {
     pub(crate) fn create_root(&self) -> Result<bool, ArchiveError> {
         folder::create_all(&self.root)?;
         match self.check() {
-            Err(ArchiveError::NotAnArchive { path }) => {
+            Err(ArchiveError::NotAnArchive { path, is_there }) => {
                 // What a crash during creation can leave is no reason to refuse the folder, nor is what is put into it by
                 // others of the same process, which may come first.
                 let ours = |name: &std::ffi::OsString| {
@@ -192,7 +193,7 @@ impl Layout {
                 if folder::names(&self.root)?.iter().all(ours) && !self.has_files()? {
                     return Ok(true);
                 }
-                Err(ArchiveError::NotAnArchive { path })
+                Err(ArchiveError::NotAnArchive { path, is_there })
             }
             other => other.map(|()| false),
         }

@@ -27,6 +27,13 @@ pub struct SocketInfo {
     pub buffer_octets_granted: usize,
 }
 
+impl SocketInfo {
+    /// How many octets of those that were asked for the kernel granted: it doubles them, for its bookkeeping (socket(7)).
+    pub fn buffer_octets_of_asked(&self) -> usize {
+        self.buffer_octets_granted / 2
+    }
+}
+
 /// One of the sockets that share a port.
 pub(crate) struct ReceiveSocket {
     socket: UdpSocket,

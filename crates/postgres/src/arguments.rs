@@ -16,6 +16,8 @@ use crate::messages::Format;
 /// Microseconds from 1970 to 2000, where Postgres begins to count.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i32 = 10_957;
+/// `cidr` of `pg_type`, the type of networks. No column has it, and on the wire its values look as those of `inet` do.
+const CIDR: u32 = 650;
 /// Items that a value may have.
 const ITEMS_MAX: usize = 1 << 16;
 
@@ -41,7 +43,7 @@ pub(crate) fn described(field: &Field) -> u32 {
 
 /// The value of a parameter of type `oid`; 0 is one whose type nobody has said.
 pub(crate) fn value(oid: u32, format: Format, octets: Option<&[u8]>) -> Result<ParameterValue, PgError> {
-    let kind = PgKind::by_oid(oid).unwrap_or(PgKind::Unknown);
+    let kind = if oid == CIDR { PgKind::Inet } else { PgKind::by_oid(oid).unwrap_or(PgKind::Unknown) };
     let Some(octets) = octets else {
         return Ok(ParameterValue::Typed(
             ScalarValue::try_from(&declared(oid).unwrap_or(DataType::Utf8)).unwrap_or(ScalarValue::Null),
@@ -258,6 +260,8 @@ mod tests {
         assert_eq!(address(&[2, 32, 0, 4, 192, 0, 2, 1], Format::Binary), "192.0.2.1");
         assert_eq!(address(&[2, 24, 1, 4, 192, 0, 2, 0], Format::Binary), "192.0.2.0/24");
         assert!(value(869, Format::Binary, Some(&[2, 32, 0, 4, 1])).is_err());
+        let network = value(650, Format::Binary, Some(&[2, 8, 1, 4, 10, 0, 0, 0])).expect("a value");
+        assert_eq!(network, ParameterValue::Text("10.0.0.0/8".to_owned()));
     }
 
     #[test]

@@ -438,7 +438,7 @@ impl Fetched {
     }
 
     /// For each step, the values of finest steps that these shares of them are not above, of a metric with
-    /// [`Sketch::Quantiles`]; `None` where they are not known.
+    /// [`Sketch::Quantiles`], not beyond the least and the largest value; `None` where they are not known.
     pub fn quantiles<'a, const N: usize>(
         &'a self,
         family: &'a Family,
@@ -456,7 +456,10 @@ impl Fetched {
             // steps in which the series was absent are not in the sketch
             let zeros = if absent_is_zero { u64::from(point.count).saturating_sub(sketch.count()) } else { 0 };
             let values = shares.map(|share| sketch.quantile(share, zeros));
-            values.iter().all(Option::is_some).then(|| values.map(Option::unwrap_or_default))
+            // the middle of a bucket may be beyond all values that are in it
+            let least = if zeros > 0 { 0 } else { point.min };
+            let within = |value: Option<u64>| value.unwrap_or_default().max(least).min(point.max);
+            values.iter().all(Option::is_some).then(|| values.map(within))
         })
     }
 }

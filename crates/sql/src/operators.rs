@@ -1,12 +1,15 @@
 //! Operators that other databases have for times and addresses.
 //!
 //! `now() - '1 hour'` and `src_addr << '10.0.0.0/8'` are how people write them for `PostgreSQL`. The types of both sides are
-//! checked while an expression is planned, before any rule of the analyzer, so this is a planner of expressions.
+//! checked while an expression is planned, before any rule of the analyzer, so this is a planner of expressions. A network
+//! may be a parameter, too: without a type, the planner would take it for an address.
+
+use std::sync::Arc;
 
 use arrow::array::types::IntervalMonthDayNano;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::expr::{Cast, Placeholder};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
@@ -42,10 +45,14 @@ impl ExprPlanner for Operators {
     }
 }
 
-/// The text of a network: a literal, or one that is cast to a type of addresses.
+/// The text of a network: a literal or a parameter, or one of them that is cast to a type of addresses.
 fn network(value: &Expr) -> Option<Expr> {
     match value {
-        Expr::Cast(Cast { expr, field }) if is_address(field) => text_of(expr).map(lit),
+        Expr::Cast(Cast { expr, field }) if is_address(field) => network(expr),
+        Expr::Placeholder(Placeholder { id, field: None }) => {
+            let text = Field::new("", DataType::Utf8, true);
+            Some(Expr::Placeholder(Placeholder::new_with_field(id.clone(), Some(Arc::new(text)))))
+        }
         other => text_of(other).map(lit),
     }
 }

@@ -16,10 +16,11 @@ mod running;
 mod service_manager;
 mod time_args;
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 /// DataFusion allocates from many threads at once, which this allocator was made for.
@@ -74,12 +75,27 @@ fn end_when_printing_fails() {
     }));
 }
 
+/// What the program is asked to do. An error of a value is found after all commands are parsed, and has the usage of its own one.
+fn parsed(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let mut command = Arguments::command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Arguments::from_arg_matches(&matches).map_err(|error| {
+        // names of commands with those that they belong to
+        command.build();
+        let (mut asked, mut given) = (&command, &matches);
+        while let Some((name, inner)) = given.subcommand() {
+            let Some(next) = asked.find_subcommand(name) else { break };
+            (asked, given) = (next, inner);
+        }
+        error.format(&mut asked.clone())
+    })
+}
+
 fn main() -> ExitCode {
     end_when_printing_fails();
     log_to_standard_error();
     open_files::raise_limit();
-    let arguments =
-        Arguments::try_parse_from(command::nfdump::arguments()).unwrap_or_else(|error| command::nfdump::exit(&error));
+    let arguments = parsed(command::nfdump::arguments()).unwrap_or_else(|error| command::nfdump::exit(&error));
     let result = match arguments.command {
         Command::Meter(args) => command::meter::run(&args),
         Command::Collect(args) => command::collect::run(&args),

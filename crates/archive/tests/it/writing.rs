@@ -78,6 +78,9 @@ fn other_folders_are_left_alone() {
     assert!(matches!(refused, Err(ArchiveError::NotAnArchive { .. })));
     assert!(matches!(Snapshot::open(dir.path()), Err(ArchiveError::NotAnArchive { .. })));
     assert!(matches!(Snapshot::open(&dir.path().join("letter")), Err(ArchiveError::NotAnArchive { .. })));
+    let message = |name: &str| Snapshot::open(&dir.path().join(name)).expect_err("no archive").to_string();
+    assert!(message("").ends_with("is not a weir archive"), "{}", message(""));
+    assert!(message("nowhere").ends_with("there is nothing of this name"), "{}", message("nowhere"));
     assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 1);
     let hint = |name: &str| Snapshot::open(&dir.path().join(name)).expect_err("no archive").hint().unwrap_or_default();
     let [empty, nfcapd] = ["empty", "nfcapd"].map(|name| dir.path().join(name));

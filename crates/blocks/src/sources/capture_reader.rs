@@ -336,6 +336,11 @@ impl Reading {
 }
 
 fn unreadable(path: &Path, error: impl Error + Send + Sync + 'static) -> ComponentError {
+    if path == Path::new("-") {
+        let message = "cannot read standard input to its end, which is read as a capture or IPFIX file: \
+                       flows in other formats are read from files with names";
+        return ComponentError::caused(message, error);
+    }
     ComponentError::caused(format!("cannot read {} to its end", path.display()), error)
 }
 
@@ -361,6 +366,17 @@ mod tests {
         let streams = [Stream { source: Some([127, 0, 0, 5].into()), config: ExporterConfig::new(Version::V5) }];
         let SocketAddr::V4(target) = SocketAddr::from(([192, 0, 2, 1], 2055)) else { unreachable!("IPv4") };
         write_pcap(path, &mut flows, &streams, target).expect("written");
+    }
+
+    #[test]
+    fn standard_input_that_is_no_capture_is_told_what_it_is_read_as() {
+        let chain = |path: &str| unreadable(Path::new(path), std::io::Error::other("no capture")).chain();
+        assert_eq!(chain("flows"), "cannot read flows to its end: no capture");
+        assert_eq!(
+            chain("-"),
+            "cannot read standard input to its end, which is read as a capture or IPFIX file: \
+             flows in other formats are read from files with names: no capture"
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use weir_chain::{
     Built, Burst, ByteSize, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled,
     ReloadSignal, Role, Source,
 };
-use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, Transport};
+use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, SocketInfo, Transport};
 use weir_flow::SequenceRow;
 
 use crate::books_counters::{BooksCounters, watch_drops};
@@ -80,9 +80,9 @@ fn last_sequences(folder: &Path, notices: &Notices) -> Vec<SequenceRow> {
     }
 }
 
-/// Where so many sockets listen, each with a receive buffer of so many octets.
-fn announcement(local: SocketAddr, sockets: usize, buffer_octets: usize) -> String {
-    let buffer = ByteSize::from_bytes(buffer_octets as u64);
+/// Where so many sockets like this one listen, each with a receive buffer of so many octets.
+fn announcement(socket: &SocketInfo, sockets: usize) -> String {
+    let (local, buffer) = (socket.local, ByteSize::from_bytes(socket.buffer_octets_of_asked() as u64));
     match sockets {
         1 => format!("listening on {local} with 1 socket, receive buffer {buffer}"),
         _ => format!("listening on {local} with {sockets} sockets, receive buffer {buffer} each"),
@@ -94,8 +94,8 @@ fn announce(collector: &Collector, notices: &Notices) {
     let sockets = collector.sockets();
     if let Some(first) = sockets.first() {
         let count = sockets.iter().filter(|socket| socket.local == first.local).count();
-        notices.send(&announcement(first.local, count, first.buffer_octets_granted));
-        if first.buffer_octets_granted < first.buffer_octets_asked {
+        notices.send(&announcement(first, count));
+        if first.buffer_octets_of_asked() < first.buffer_octets_asked {
             notices.send(&format!(
                 "asked for a receive buffer of {}\nhint: sysctl -w net.core.rmem_max={}",
                 ByteSize::from_bytes(first.buffer_octets_asked as u64),
@@ -189,12 +189,15 @@ mod tests {
     #[test]
     fn where_it_listens_is_a_sentence_that_scripts_can_wait_for() {
         let local = SocketAddr::from(([127, 0, 0, 1], 2055));
+        // the kernel grants twice what it is asked for
+        let granted =
+            |octets: usize| SocketInfo { local, buffer_octets_asked: 64 << 20, buffer_octets_granted: octets };
         assert_eq!(
-            announcement(local, 1, 128 << 20),
-            "listening on 127.0.0.1:2055 with 1 socket, receive buffer 128MiB"
+            announcement(&granted(128 << 20), 1),
+            "listening on 127.0.0.1:2055 with 1 socket, receive buffer 64MiB"
         );
         let expected = "listening on 127.0.0.1:2055 with 4 sockets, receive buffer 208KiB each";
-        assert_eq!(announcement(local, 4, 212_992), expected);
+        assert_eq!(announcement(&granted(2 * 212_992), 4), expected);
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! Findings about an exporter by its books, when nobody listens to it any more.
 //!
-//! The books count what happened and not how: clocks, units of sequence numbers and what templates look like are known only
-//! to whoever decodes. So these findings are fewer than those of a [`Doctor`](super::Doctor), and have the same remedies.
+//! The books count what happened and not how: units of sequence numbers and what templates look like are known only to whoever
+//! decodes, and of clocks there is a mean. So these findings are fewer than those of a [`Doctor`](super::Doctor), and have the same remedies.
 
 use std::net::IpAddr;
 
 use weir_flow::Counter;
 use weir_flow::books::{ExporterSums, sets_waiting};
 
+use super::exporters::{CLOCK_OFF_MS, duration};
 use super::{Ailment, Finding};
 
 /// Loss of one datagram or record in this many is an error; less is a warning.
 const LOSS_ONE_IN: u64 = 100;
 /// Restarts from which on they are many.
 const RESTARTS_MANY: u64 = 3;
+/// What the books have of one datagram's clock at most, milliseconds.
+const OFFSET_MS_MAX: i64 = 86_400_000;
 
 /// Judges the books of an exporter.
 pub fn examine_books(sums: &ExporterSums) -> Vec<Finding> {
@@ -52,21 +55,59 @@ pub fn examine_books(sums: &ExporterSums) -> Vec<Finding> {
     find(Ailment::TemplatesRefused, of(Counter::TemplatesRefused), "templates refused");
     let broken = of(Counter::DatagramsUndecodable).saturating_add(of(Counter::SetsUndecodable));
     find(Ailment::Undecodable, broken, "datagrams and sets that contradict themselves");
+    let off = clock_off(sums).map(|evidence| Finding::new(Ailment::ClockOff, address, sums.domain, evidence));
+    findings.extend(off);
     findings
+}
+
+/// How far the clock of an exporter is from ours, where that is far.
+fn clock_off(sums: &ExporterSums) -> Option<String> {
+    let of = |counter: Counter| i128::from(sums.counts[counter as usize]);
+    let datagrams = of(Counter::DatagramsDecoded);
+    let ahead_ms = (of(Counter::ClockAheadMs) - of(Counter::ClockBehindMs)).checked_div(datagrams)?;
+    let off_ms = i64::try_from(ahead_ms.unsigned_abs()).unwrap_or(i64::MAX);
+    (off_ms > CLOCK_OFF_MS).then(|| {
+        let side = if ahead_ms < 0 { "behind" } else { "ahead of" };
+        let span = if off_ms >= OFFSET_MS_MAX { "a day or more".to_owned() } else { duration(off_ms) };
+        format!("the exporter's clock is {span} {side} ours, as a mean over {datagrams} datagrams")
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ailments(values: &[(Counter, u64)]) -> Vec<Ailment> {
+    fn findings(values: &[(Counter, u64)]) -> Vec<Finding> {
         let mut counts = [0; Counter::COUNT];
         for (counter, value) in values {
             counts[*counter as usize] = *value;
         }
         let sums =
             ExporterSums { address: Some(vec![192, 0, 2, 1]), domain: Some(7), version: None, counts, last_ms: None };
-        examine_books(&sums).iter().map(|finding| finding.ailment).collect()
+        examine_books(&sums)
+    }
+
+    fn ailments(values: &[(Counter, u64)]) -> Vec<Ailment> {
+        findings(values).iter().map(|finding| finding.ailment).collect()
+    }
+
+    #[test]
+    fn a_clock_that_is_off_is_found_by_its_mean() {
+        use Counter::{ClockAheadMs, ClockBehindMs, DatagramsDecoded};
+        let evidence = |values: &[(Counter, u64)]| match &findings(values)[..] {
+            [finding] if finding.ailment == Ailment::ClockOff => finding.evidence.clone(),
+            others => panic!("{others:?}"),
+        };
+        assert_eq!(
+            evidence(&[(DatagramsDecoded, 2), (ClockAheadMs, 2 * 86_400_000)]),
+            "the exporter's clock is a day or more ahead of ours, as a mean over 2 datagrams"
+        );
+        assert_eq!(
+            evidence(&[(DatagramsDecoded, 10), (ClockBehindMs, 200_000)]),
+            "the exporter's clock is 20.0 s behind ours, as a mean over 10 datagrams"
+        );
+        assert_eq!(ailments(&[(DatagramsDecoded, 10), (ClockBehindMs, 100_000)]), []);
+        assert_eq!(ailments(&[(ClockAheadMs, 0)]), []);
     }
 
     #[test]

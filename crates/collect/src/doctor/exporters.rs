@@ -15,7 +15,7 @@ const REORDERED_ONE_IN: u64 = 100;
 /// Restarts from which on they are many.
 const RESTARTS_MANY: u64 = 3;
 /// A clock is off by no less, milliseconds: less is not distinguished from export times of whole seconds and delays.
-const CLOCK_OFF_MS: i64 = 10_000;
+pub(super) const CLOCK_OFF_MS: i64 = 10_000;
 /// A clock jumps by no less, milliseconds.
 const CLOCK_JUMP_MS: i64 = 60_000;
 /// Templates are to come this often, milliseconds: twice the usual default of routers, which is 10 to 30 minutes.

@@ -19,6 +19,11 @@ with psycopg.connect(place) as connection:
     for value in (row[0], str(row[0])):
         count = connection.execute("SELECT count(*) FROM flows WHERE src_addr = %s", (value,)).fetchone()[0]
         assert count > 0, (value, count)
+    inside = connection.execute("SELECT count(*) FROM flows WHERE src_addr << '10.0.0.0/8'").fetchone()[0]
+    network = ipaddress.ip_network("10.0.0.0/8")
+    for test, value in (("<< %s", str(network)), ("<<= %s", network), ("<< %s::inet", str(network))):
+        count = connection.execute("SELECT count(*) FROM flows WHERE src_addr " + test, (value,)).fetchone()[0]
+        assert count == inside, (test, count, inside)
     named = connection.execute("SELECT count(*) FROM flows WHERE protocol = %s", ("TCP",)).fetchone()[0]
     number = connection.execute("SELECT count(*) FROM flows WHERE protocol = %s", (6,)).fetchone()[0]
     assert named == number > 0, (named, number)

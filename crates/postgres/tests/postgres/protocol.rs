@@ -125,6 +125,42 @@ fn addresses_stay_addresses_in_expressions() {
     assert_eq!(inside, raw.value("SELECT count(*) FROM flows WHERE family(src_addr) = 4"));
 }
 
+/// The answer of a statement with one parameter of type `oid`, in text (0) or binary (1).
+fn value_with(raw: &mut Raw, statement: &str, oid: u32, format: u8, value: &[u8]) -> Option<String> {
+    let parse = [b"\0".as_slice(), statement.as_bytes(), b"\0\0\x01", &oid.to_be_bytes()].concat();
+    let length = u32::try_from(value.len()).expect("a short value").to_be_bytes();
+    let bind = [b"\0\0\0\x01\0".as_slice(), &[format, 0, 1], &length, value, &[0, 0]].concat();
+    let execute = message(b'E', b"\0\0\0\0\0");
+    raw.say(&[message(b'P', &parse), message(b'B', &bind), execute, message(b'S', b"")].concat());
+    let answered = raw.until_ready();
+    let row = answered.iter().find(|message| message.kind == 'D');
+    let row = row.unwrap_or_else(|| panic!("'{statement}' is refused: {answered:?}")).values();
+    row.into_iter().next().flatten().map(|value| text(&value))
+}
+
+#[test]
+fn a_network_may_be_a_parameter() {
+    const CIDR: u32 = 650;
+    let server = Server::start();
+    let mut raw = Raw::logged_in(server.address);
+    let expected = raw.value("SELECT count(*) FROM flows WHERE src_addr << '10.0.0.0/8'");
+    assert_ne!(expected.as_deref(), Some("0"));
+    let binary = |is_cidr: u8| [2, 8, is_cidr, 4, 10, 0, 0, 0];
+    for condition in ["src_addr << $1", "src_addr <<= $1", "src_addr << $1::inet", "$1 >> src_addr"] {
+        let statement = format!("SELECT count(*) FROM flows WHERE {condition}");
+        for (oid, format, value) in [
+            (0, 0, b"10.0.0.0/8".as_slice()),
+            (25, 0, b"10.0.0.0/8"),
+            (INET, 0, b"10.0.0.0/8"),
+            (INET, 1, &binary(0)),
+            (CIDR, 0, b"10.0.0.0/8"),
+            (CIDR, 1, &binary(1)),
+        ] {
+            assert_eq!(value_with(&mut raw, &statement, oid, format, value), expected, "{condition} {oid} {format}");
+        }
+    }
+}
+
 #[test]
 fn the_extended_protocol_takes_parameters_and_gives_so_many_rows_at_a_time() {
     let server = Server::start();

@@ -134,11 +134,13 @@ impl Model {
                     for (at, found) in all.quantiles(family, series, 0, SHARES).enumerate() {
                         let values = self.values(place, key, step(at));
                         prop_assert_eq!(found.is_some(), !values.is_empty(), "bytes of {} at {:?}", key, step(at));
+                        let (least, largest) = (values.first().copied(), values.last().copied());
                         for (found, share) in found.into_iter().flatten().zip(SHARES) {
                             let rank = (share * values.len() as f64).ceil() as usize;
                             let wanted = values[rank.saturating_sub(1)];
                             let error = found.abs_diff(wanted) as f64;
                             prop_assert!(error <= wanted as f64 * ERROR * 1.000_001 + 0.5, "{} for {}", found, wanted);
+                            prop_assert!(Some(found) >= least && Some(found) <= largest, "{} of {:?}", found, values);
                         }
                     }
                 }

@@ -31,7 +31,7 @@ fn line(batch: &RecordBatch, row: usize, columns: &[&str]) -> String {
 }
 
 /// Compares the rows with those that `weir series fetch` printed of the same store before there was the third version, with times
-/// in seconds: distinct things and quantiles are among them.
+/// in seconds: distinct things and quantiles are among them. Quantiles that were above the largest value are that value.
 fn compare(dir: &Path) {
     let store = Arc::new(SeriesStore::open(dir).expect("a store"));
     for (level, name) in [(0, "2s-total"), (0, "2s-src_addr"), (1, "10s-total"), (2, "1m-total"), (2, "1m-src_addr")] {

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use weir_filter::{Predicate, Reader};
 use weir_flow::{Column, ColumnType};
 use weir_print::plot;
-use weir_query::{AggregateKey, Direction, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow};
+use weir_query::{AggregateKey, Direction, FlowQuery, KeyError, Order, Select, Sorting, StatisticKey, TimeWindow};
 
 use crate::moment::window;
 use crate::problem::{Answered, Problem};
@@ -119,11 +119,18 @@ pub(crate) fn column(name: &str) -> Answered<Column> {
 /// A key to group by: nfdump's name for it, or that of a column.
 pub(crate) fn key(name: &str) -> Answered<AggregateKey> {
     let is_value = |column: &Column| column.column_type() != ColumnType::Elements;
-    if let Some(key) = AggregateKey::parse(name).ok().filter(|key| is_value(&key.column())) {
+    let parsed = AggregateKey::parse(name);
+    if let Some(key) = parsed.as_ref().ok().copied().filter(|key| is_value(&key.column())) {
         return Ok(key);
     }
     Column::by_name(name).filter(is_value).map(AggregateKey::Column).ok_or_else(|| {
-        Problem::request(format!("flows cannot be grouped by '{}'", name.escape_debug()))
+        let problem = Problem::request(format!("flows cannot be grouped by '{}'", name.escape_debug()));
+        let problem = match parsed {
+            Err(KeyError::Unknown { hint, .. }) if hint.starts_with("did you mean") => problem.with_hint(hint),
+            _ => problem,
+        };
+        // without one of its own
+        problem
             .with_hint("name a column, or srcip, dstip, proto, srcport, dstport, srcip4/24, srcas, router and the like")
     })
 }
@@ -233,6 +240,9 @@ mod tests {
         assert_eq!(key("srcip").expect("a key"), AggregateKey::Column(Column::SrcAddr));
         assert_eq!(key("src_addr").expect("a key"), AggregateKey::Column(Column::SrcAddr));
         assert!(matches!(key("dstip4/24").expect("a key"), AggregateKey::Prefix { length: 24, .. }));
+        let hint = |name: &str| key(name).expect_err("a mistake").hint.unwrap_or_default();
+        assert_eq!(hint("srcp"), "did you mean 'srcip'?");
+        assert!(hint("nothing of this").starts_with("name a column, or srcip"), "{}", hint("nothing of this"));
         assert!(key("colour").is_err() && keys("").is_err());
         assert!(key("elements").is_err() && single_column("elements").is_err());
         assert!(ranking("elements", MeasureParam::Bytes, 3).is_err());

@@ -82,10 +82,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// A row for each exporter. A counter that is zero for every exporter is left out; datagrams and stored records never are.
-/// The counters that are not zero.
+/// The counters that are not zero, without the sums of clocks, of which [`verdict`] has the mean.
 fn counters_of_any(sums: &BooksSums, totals: &Counts) -> RecordBatch {
     let is_shown = |counter: &Counter| {
-        totals[*counter as usize] > 0 || matches!(counter, Counter::Datagrams | Counter::RecordsStored)
+        (totals[*counter as usize] > 0 && !super::CLOCKS.contains(counter))
+            || matches!(counter, Counter::Datagrams | Counter::RecordsStored)
     };
     let counters: Vec<Counter> = Counter::ALL.iter().copied().filter(is_shown).collect();
     sums.table(&counters)

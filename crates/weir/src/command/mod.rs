@@ -313,14 +313,25 @@ pub(crate) fn enriched_all(
     (chain.add("enrich", &enrich::KIND, options, &inputs, ThreadChoice::Default), vec!["enrich"])
 }
 
+/// Sums over datagrams, which mean something only when they are divided by their number.
+const CLOCKS: [Counter; 2] = [Counter::ClockAheadMs, Counter::ClockBehindMs];
+
+const CLOCK_MEAN_DOC: &str = "Milliseconds by which clocks of exporters were ahead of ours, delay included, as a mean over \
+                              `datagrams_decoded`; negative when they were behind.";
+
 /// Prints what decoders met: counters of the books that are not zero, and errors by kind.
 pub(crate) fn print_books(progress: &Progress, block: &str) {
     let Some(block) = progress.component(block) else { return };
-    for &counter in Counter::ALL {
+    for &counter in Counter::ALL.iter().filter(|counter| !CLOCKS.contains(counter)) {
         let total = block.counter(counter.name());
         if total > 0 {
             eprintln!("  {:<22} {total:>14}  {}", counter.name(), counter.doc());
         }
+    }
+    let [ahead, behind] = CLOCKS.map(|counter| i128::from(block.counter(counter.name())));
+    let datagrams = i128::from(block.counter(Counter::DatagramsDecoded.name()));
+    if let Some(mean) = (ahead - behind).checked_div(datagrams) {
+        eprintln!("  {:<22} {mean:>14}  {CLOCK_MEAN_DOC}", "clock ahead, mean ms");
     }
     let in_and_out = [Counter::SetsWaitingIn, Counter::SetsWaitingOut, Counter::SetsExpired];
     let [came, left, expired] = in_and_out.map(|counter| block.counter(counter.name()));

@@ -162,6 +162,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let filter = parse_filter(&args.filter.join(" "))?;
     let window = args.window.window()?;
     let selects = args.selection.selects(args.is_table())?;
+    refuse_several_documents(args.output.format, selects.len())?;
     let foreground = ForegroundQuery::new(&args.foreground)?;
     let answers = args.archive.flow_answers(foreground.control(), args.scaled, args.approximate)?;
     let question = |select| FlowQuery { filter: filter.clone(), window, select, scaled: args.scaled };
@@ -195,6 +196,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         answers.close(CLOSING_MAX);
     }
     foreground.exit_code(result.map(drop))
+}
+
+/// CSV has one header and JSON one array, so programs could not read several answers after one another.
+fn refuse_several_documents(format: FormatArg, answers: usize) -> anyhow::Result<()> {
+    let name = match format {
+        FormatArg::Csv => "csv",
+        FormatArg::Json => "json",
+        FormatArg::Table | FormatArg::Ndjson | FormatArg::Null => return Ok(()),
+    };
+    if answers > 1 {
+        bail!(
+            "--format {name} has one answer, and each of {answers} --statistic is an answer\nhint: ask for one at a time, \
+             or write them with --format ndjson"
+        );
+    }
+    Ok(())
 }
 
 /// Writes the answers; gives the number of their rows.

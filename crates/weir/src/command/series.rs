@@ -299,7 +299,7 @@ fn print(
     match write_batches(batches, &schema, format.into(), &options, &mut io::stdout().lock()) {
         // the reader has gone
         Err(PrintError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(PrintError::Write(error)) => Err(error.into()),
+        Err(PrintError::Write(error)) => Err(error).context("cannot write to standard output"),
         Err(PrintError::Batches(error)) => Err(error),
         Ok(_) => Ok(()),
     }

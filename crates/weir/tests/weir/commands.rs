@@ -44,6 +44,39 @@ fn check_error(output: &Output, parts: &[&str]) {
 }
 
 #[test]
+fn a_wrong_value_comes_with_the_usage_of_its_command() {
+    let output = weir().args(["collect", "--archive", "flows", "--max-age", "5"]).output().expect("weir runs");
+    check_error(&output, &["--max-age: '5' is not a duration", "Usage: weir collect "]);
+    let output =
+        weir().args(["archive", "expire", "--archive", "flows", "--max-age", "5"]).output().expect("weir runs");
+    check_error(&output, &["--max-age: '5' is not a duration", "Usage: weir archive expire "]);
+}
+
+#[test]
+fn clocks_are_a_mean_and_not_a_sum() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = |arguments: &[&str]| {
+        let output = weir().args(arguments).current_dir(folder.path()).output().expect("weir runs");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    told(&["generate", "--write", "flows.pcap", "--records", "300", "--protocol", "ipfix"]);
+    let (_, counters) = told(&["import", "--archive", "archive", "flows.pcap"]);
+    let number = |name: &str| {
+        let line = counters.lines().find_map(|line| line.trim_start().strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number.unwrap_or_else(|| panic!("no {name} in {counters}")).parse::<i64>().expect("a number")
+    };
+    // datagrams that are made have whole seconds in their headers (RFC 7011 section 3.1)
+    assert!((-1_000..=0).contains(&number("clock ahead, mean ms")), "{counters}");
+    assert!(!counters.contains("clock_behind_ms"), "{counters}");
+    let (all, _) = told(&["books", "--archive", "archive", "--all"]);
+    assert!(all.contains("datagrams_decoded") && !all.contains("clock_behind_ms"), "{all}");
+    let (csv, _) = told(&["books", "--archive", "archive", "--format", "csv"]);
+    assert!(csv.contains("clock_behind_ms"), "{csv}");
+}
+
+#[test]
 fn questions_and_their_answers() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = archive(folder.path());

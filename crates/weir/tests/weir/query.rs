@@ -56,6 +56,11 @@ fn query_mistakes_are_told() {
     };
     check(&["query", "--archive", "nothing"], "nothing");
     check(&["query", "--archive", "archive", "--nothing"], "unexpected argument '--nothing'");
+    for format in ["csv", "json"] {
+        let two = ["query", "--archive", "archive", "-s", "srcip", "-s", "dstip", "-o", format];
+        check(&two, &format!("--format {format} has one answer, and each of 2 --statistic is an answer"));
+        check(&two, "hint: ask for one at a time, or write them with --format ndjson");
+    }
     check(&["query", "--archive", "archive", "src ip in nothing.txt"], "nothing.txt");
     check(&["query", "--archive", "archive", "@include nothing.nf"], "nothing.nf");
 }

@@ -277,6 +277,21 @@ fn mistakes_have_hints() {
 }
 
 #[test]
+fn an_output_that_is_full_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    for command in ["fetch", "export"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+        let mut asked = weir();
+        asked.args(["series", command, "-R", "flows", "--by", "total"]).current_dir(folder.path());
+        let output = asked.stdout(full).stderr(Stdio::piped()).output().expect("weir runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{command}");
+        assert!(error.starts_with("error: cannot write to standard output: "), "{command}: {error}");
+    }
+}
+
+#[test]
 fn books_say_how_far_statistics_are_sent() {
     let folder = tempfile::tempdir().expect("a folder");
     kept(folder.path());

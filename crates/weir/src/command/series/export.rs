@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 use weir_series::MetricKind;
 
@@ -87,7 +87,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     match written.and_then(|()| out.flush()) {
         // the reader has gone
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        written => written.context("cannot write to standard output"),
     }
 }
 
