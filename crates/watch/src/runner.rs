@@ -265,7 +265,18 @@ impl Runner {
         Ok(())
     }
 
-    /// Lets a watch go: windows that wait are asked when it comes back. False when there is none of the name.
+    /// Whether a watch is paused; `None` when none of the name runs or is paused.
+    pub(crate) fn is_paused(&self, name: &str) -> Option<bool> {
+        if self.paused.iter().any(|watch| watch.name == name) {
+            return Some(true);
+        }
+        // one whose thread has ended by an error does not run
+        let runs = self.watches.iter().any(|watch| watch.name == name && !watch.worker.is_finished());
+        runs.then_some(false)
+    }
+
+    /// Lets a watch go: windows of an archive that wait are asked when it comes back; those of a chain are not, and a notice
+    /// says how many. False when there is none of the name.
     pub fn remove(&mut self, name: &str) -> bool {
         if let Some(at) = self.paused.iter().position(|watch| watch.name == name) {
             self.paused.remove(at);
