@@ -20,7 +20,7 @@ fn start(journal: &Path) -> (Runner, FlowFeed) {
 
 /// Hands over a flow of each of these seconds.
 fn send(feed: &FlowFeed, seconds: std::ops::RangeInclusive<i64>) {
-    let flow = |second| Flow::new(NEW_YEAR_MS + second * 1_000, "10.0.0.1", "192.0.2.1");
+    let flow = |second: i64| Flow::new(NEW_YEAR_MS + second * 1_000, "10.0.0.1", "192.0.2.1");
     assert!(feed.send(batch(&seconds.map(flow).collect::<Vec<_>>()).record_batch()));
 }
 
