@@ -350,27 +350,32 @@ mod tests {
         assert_eq!(known.begun_as(&other), None);
     }
 
+    /// As many are begun as there is time for while others are noted, so that each note has some come meanwhile.
     #[test]
     fn files_are_begun_while_others_are_noted() {
-        const FILES: u32 = 50;
+        const NOTED: u32 = 50;
         let dir = tempfile::tempdir().expect("a folder");
         let mut known = SourceFiles::of(dir.path()).expect("nothing yet");
         let begun = known.begun_files();
         let file = |crc| SourceFile { crc, octets: 7 };
-        let adding = std::thread::spawn(move || {
-            for crc in 0..FILES {
-                begun.add(SourceFile { crc, octets: 7 }, Path::new("begun.pcap")).expect("written");
+        // every second one of the first that are begun
+        let is_noted = |crc: u32| crc < 2 * NOTED && crc.is_multiple_of(2);
+        let noting = std::thread::spawn(move || {
+            for file in (0..2 * NOTED).filter(|&crc| is_noted(crc)).map(file) {
+                known.add([ReadFile { file, path: Path::new("read.pcap"), is_damaged: false }]).expect("noted");
             }
         });
-        let path = Path::new("read.pcap");
-        for crc in 0..FILES {
-            // every second one of those that are begun
-            let file = file(if crc % 2 == 0 { crc } else { FILES + crc });
-            known.add([ReadFile { file, path, is_damaged: false }]).expect("noted");
+        let mut files = 0;
+        while files < 2 * NOTED || !noting.is_finished() {
+            begun.add(file(files), Path::new("begun.pcap")).expect("written");
+            // outside of the lock, so that the other thread has its turn
+            let known = SourceFiles::of(dir.path()).expect("readable");
+            assert!(is_noted(files) || known.begun_as(&file(files)).is_some(), "{files}");
+            files += 1;
         }
-        adding.join().expect("no panic");
+        noting.join().expect("no panic");
         let known = SourceFiles::of(dir.path()).expect("readable");
-        let lost = (0..FILES).find(|&crc| known.begun_as(&file(crc)).is_some() != (crc % 2 == 1));
+        let lost = (0..files).find(|&crc| known.begun_as(&file(crc)).is_some() == is_noted(crc));
         assert_eq!(lost, None);
     }
 

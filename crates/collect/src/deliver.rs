@@ -95,7 +95,9 @@ impl Outgoing {
             // it is not taken only when the collector was dropped
             let _ = self.deliveries.send(delivery);
         }
-        self.shared.sessions.tally.count_beyond_share(decoder.take_beyond_share());
+        let tally = &self.shared.sessions.tally;
+        tally.count_beyond_share(decoder.take_beyond_share());
+        tally.count_agents_not_allowed(&decoder.take_agents_not_allowed());
         if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
             *slot = Some(decoder.statistics());
         }

@@ -60,6 +60,12 @@ impl WatchCounts {
         done.into_iter().chain(self.losses()).chain(self.notify.all())
     }
 
+    /// The counters that a chain adds up over its watches, with their names.
+    pub(crate) fn summed(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let done = [("reports", self.reports), ("windows_answered", self.windows_answered)];
+        done.into_iter().chain(self.losses()).chain(self.notify.losses())
+    }
+
     /// The counters of what was left out, with their names.
     pub fn losses(&self) -> [(&'static str, u64); 10] {
         let PaneCounts {

@@ -142,11 +142,17 @@ pub struct WatchFile {
 impl WatchFile {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, WatchError> {
+        Self::read_with_text(path).map(|(file, _)| file)
+    }
+
+    /// Reads a file; gives its text, too.
+    pub(crate) fn read_with_text(path: &Path) -> Result<(Self, String), WatchError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| WatchError::Read { path: path.to_owned(), source })?;
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Self::parse(&text, &name, path.parent().unwrap_or(Path::new("")))
-            .map_err(|error| WatchError::File { path: path.to_owned(), error })
+        let file = Self::parse(&text, &name, path.parent().unwrap_or(Path::new("")))
+            .map_err(|error| WatchError::File { path: path.to_owned(), error })?;
+        Ok((file, text))
     }
 
     /// Reads the text of a file; relative paths in it are relative to `folder`.

@@ -12,13 +12,20 @@ use crate::runner::Runner;
 use crate::watch::plan;
 use crate::watch_paths::{watch_paths, watch_paths_there};
 
-/// What decides whether a watch is begun anew.
+/// What decides whether the file of a watch is read again.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct SeenFile {
     /// When the file was changed, and its length.
     about: (Option<SystemTime>, u64),
     /// Whether `weir watch pause`, or a page of the service, has paused its watch.
     is_paused: bool,
+}
+
+/// A watch as it was begun.
+struct BegunWatch {
+    file: WatchFile,
+    /// The text of its file.
+    text: String,
 }
 
 /// Takes lines for whoever looks on.
@@ -31,7 +38,7 @@ pub struct LoadedFiles {
     /// What the journal says of each file.
     listed: BTreeMap<PathBuf, ListedWatch>,
     /// The watches that are in the runner: what runs when its file is wrong by now.
-    begun: BTreeMap<PathBuf, WatchFile>,
+    begun: BTreeMap<PathBuf, BegunWatch>,
     is_first: bool,
     /// Whether this process has written its list: there may be one of an earlier process.
     is_listed: bool,
@@ -118,7 +125,7 @@ impl LoadedFiles {
 
     /// Pauses or resumes a watch whose file is wrong by now, as it was begun. Where that fails it stays as it is.
     fn pause_begun(&self, runner: &mut Runner, path: &Path, is_paused: bool) {
-        let Some(file) = self.begun.get(path) else { return };
+        let Some(BegunWatch { file, .. }) = self.begun.get(path) else { return };
         let (was_paused, is_paused) = (file.options.paused || !is_paused, file.options.paused || is_paused);
         runner.remove(&file.name);
         let Err(error) = put(runner, file.clone(), is_paused) else {
@@ -133,11 +140,20 @@ impl LoadedFiles {
     }
 
     fn begin(&mut self, runner: &mut Runner, path: &Path, now: SeenFile) -> Result<ListedWatch, WatchError> {
-        let file = WatchFile::read(path)?;
+        let (file, text) = WatchFile::read_with_text(path)?;
         if self.seen.keys().any(|other| other != path && name_of(other) == file.name) {
             return Err(WatchError::TwoOfName { name: file.name });
         }
         let is_paused = file.options.paused || now.is_paused;
+        let is_same_text = self.begun.get(path).is_some_and(|begun| begun.text == text);
+        if is_same_text
+            && self.seen.get(path).is_some_and(|before| before.is_paused == now.is_paused)
+            && runner.is_paused(&file.name) == Some(is_paused)
+            && let Some(listed) = self.listed.get(path)
+        {
+            // written again as it was: its open windows stay
+            return Ok(ListedWatch { error: None, ..listed.clone() });
+        }
         // planned first, so that a mistake leaves the old one running
         let plan = plan(file.clone())?;
         let window = plan.lines().next().unwrap_or_default();
@@ -152,16 +168,15 @@ impl LoadedFiles {
         if let Err(error) = put(runner, file.clone(), is_paused) {
             // one that asks history, and there is no archive
             if let Some(before) = self.begun.get(path).filter(|_| was_there) {
-                put(runner, before.clone(), before.options.paused || now.is_paused)?;
+                put(runner, before.file.clone(), before.file.options.paused || now.is_paused)?;
             }
             return Err(error);
         }
-        self.begun.insert(path.to_owned(), file);
+        self.begun.insert(path.to_owned(), BegunWatch { file, text });
         if !self.is_first {
-            let is_same_file = self.seen.get(path).is_some_and(|before| before.about == now.about);
             let what = match (is_paused, was_there) {
                 (true, _) => "is paused",
-                (false, true) if is_same_file => "goes on",
+                (false, true) if is_same_text => "goes on",
                 (false, true) => "is changed",
                 (false, false) => "is added",
             };

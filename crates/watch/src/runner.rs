@@ -8,6 +8,7 @@
 //! archive as a backtest reads them. Then it joins the others: its panes get what the archive has of open windows, at a
 //! snapshot, and deliveries after the position of that snapshot. So watches come and go without touching one another.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -87,6 +88,8 @@ pub struct Runner {
     shared: Option<Shared>,
     watches: Vec<RunningWatch>,
     paused: Vec<PausedWatch>,
+    /// What watches that were removed have counted, to their end.
+    gone: BTreeMap<&'static str, u64>,
     /// Of the actions of all watches.
     notifiers: RunningNotifiers,
     follower: JoinHandle<Result<(), WatchError>>,
@@ -214,8 +217,9 @@ impl Runner {
         };
         let follower = thread::Builder::new().name("watch-follow".to_owned()).spawn(run).map_err(WatchError::Thread)?;
         let notifiers = RunningNotifiers::start(&Scope::All, &options.actions, &options.journal_folder(), &shared)?;
-        let (watches, paused, shared, stop) = (Vec::new(), Vec::new(), Some(shared), stop.clone());
-        Ok(Self { messages, control, engine, shared, watches, paused, notifiers, follower, stop })
+        let (watches, paused, gone) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (shared, stop) = (Some(shared), stop.clone());
+        Ok(Self { messages, control, engine, shared, watches, paused, gone, notifiers, follower, stop })
     }
 
     /// Plans the statement of a watch, and lets it catch up and join.
@@ -265,7 +269,18 @@ impl Runner {
         Ok(())
     }
 
-    /// Lets a watch go: windows that wait are asked when it comes back. False when there is none of the name.
+    /// Whether a watch is paused; `None` when none of the name runs or is paused.
+    pub(crate) fn is_paused(&self, name: &str) -> Option<bool> {
+        if self.paused.iter().any(|watch| watch.name == name) {
+            return Some(true);
+        }
+        // one whose thread has ended by an error does not run
+        let runs = self.watches.iter().any(|watch| watch.name == name && !watch.worker.is_finished());
+        runs.then_some(false)
+    }
+
+    /// Lets a watch go: windows of an archive that wait are asked when it comes back; those of a chain are not, and a notice
+    /// says how many. False when there is none of the name.
     pub fn remove(&mut self, name: &str) -> bool {
         if let Some(at) = self.paused.iter().position(|watch| watch.name == name) {
             self.paused.remove(at);
@@ -281,8 +296,17 @@ impl Runner {
             let _ = self.control.send(FollowCommand::Leave(name.to_owned()));
             thread::sleep(LOOK_EVERY);
         }
+        let (counters, notify) = (Arc::clone(&watch.counters), Arc::clone(&watch.notifiers.counters));
         watch.end();
+        for (name, count) in counters.counts(notify.counts()).summed() {
+            *self.gone.entry(name).or_default() += count;
+        }
         true
+    }
+
+    /// What watches that were [removed](Self::remove) have counted, by name of the counter.
+    pub(crate) fn gone(&self) -> &BTreeMap<&'static str, u64> {
+        &self.gone
     }
 
     /// The next message; `None` when there is none within the time.

@@ -23,11 +23,18 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a message is waited for.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// A runner that is looked after. When it is dropped the thread ends, and the watches are not waited for.
+/// How long a runner that is dropped is waited for: it has the lock of the journal until its last answers are there.
+const DROP_WAIT: Duration = Duration::from_secs(5);
+const DROP_LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// A runner that is looked after. When it is dropped, windows that wait are not asked; what is being asked is waited for a
+/// while, and ends by itself after that.
 pub(crate) struct RunnerThread {
     is_ending: Arc<AtomicBool>,
+    /// Set before `is_ending` when nobody takes the runner back.
+    is_dropped: Arc<AtomicBool>,
     /// `None` after the end.
-    thread: Option<JoinHandle<AttendedRunner>>,
+    thread: Option<JoinHandle<Option<AttendedRunner>>>,
 }
 
 /// What the thread has.
@@ -42,17 +49,25 @@ pub(crate) struct AttendedRunner {
 
 impl RunnerThread {
     pub(crate) fn start(attended: AttendedRunner) -> Result<Self, WatchError> {
-        let is_ending = Arc::<AtomicBool>::default();
-        let ending = Arc::clone(&is_ending);
-        let thread = thread::Builder::new().name("watch-files".to_owned()).spawn(move || attended.run(&ending));
-        Ok(Self { is_ending, thread: Some(thread.map_err(WatchError::Thread)?) })
+        let (is_ending, is_dropped) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (ending, dropped) = (Arc::clone(&is_ending), Arc::clone(&is_dropped));
+        let run = move || {
+            let attended = attended.run(&ending);
+            if dropped.load(Ordering::Relaxed) {
+                attended.end();
+                return None;
+            }
+            Some(attended)
+        };
+        let thread = thread::Builder::new().name("watch-files".to_owned()).spawn(run).map_err(WatchError::Thread)?;
+        Ok(Self { is_ending, is_dropped, thread: Some(thread) })
     }
 
     /// Gives the runner back; `None` after the end.
     pub(crate) fn end(mut self) -> Option<AttendedRunner> {
         self.is_ending.store(true, Ordering::Relaxed);
         match self.thread.take()?.join() {
-            Ok(attended) => Some(attended),
+            Ok(attended) => attended,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
@@ -60,20 +75,27 @@ impl RunnerThread {
 
 impl Drop for RunnerThread {
     fn drop(&mut self) {
-        self.is_ending.store(true, Ordering::Relaxed);
+        let Some(running) = self.thread.take() else { return };
+        self.is_dropped.store(true, Ordering::Relaxed);
+        // the thread that sees this sees the other, too
+        self.is_ending.store(true, Ordering::Release);
+        let until = Instant::now() + DROP_WAIT;
+        while !running.is_finished() && Instant::now() < until {
+            thread::sleep(DROP_LOOK_EVERY);
+        }
     }
 }
 
 impl AttendedRunner {
     fn run(mut self, is_ending: &AtomicBool) -> Self {
         let mut looked = Instant::now();
-        while !is_ending.load(Ordering::Relaxed) && !self.runner.is_ended() {
+        while !is_ending.load(Ordering::Acquire) {
             if let Some(message) = self.runner.next_timeout(WAIT) {
                 print(&self.notices, message);
             }
-            if looked.elapsed() >= LOOK_EVERY {
+            if looked.elapsed() >= LOOK_EVERY && !self.runner.is_ended() {
                 looked = Instant::now();
-                self.published.publish(&self.runner.counts());
+                self.published.publish(self.runner.gone(), &self.runner.counts());
                 if let Err(error) = self.loaded.refresh(&mut self.runner, &self.files) {
                     self.notices.send(&format!("error: {}", with_causes(&error)));
                 }
@@ -84,9 +106,17 @@ impl AttendedRunner {
 
     /// The last windows close, and are answered.
     pub(crate) fn finish(mut self) -> Result<(), WatchError> {
+        let gone = self.runner.gone().clone();
         let counts = self.runner.finish(|message| print(&self.notices, message))?;
-        self.published.publish(&counts);
+        self.published.publish(&gone, &counts);
         Ok(())
+    }
+
+    /// Windows that wait are not asked.
+    fn end(self) {
+        if let Err(error) = self.runner.end(|message| print(&self.notices, message)) {
+            self.notices.send(&format!("error: {}", with_causes(&error)));
+        }
     }
 }
 
@@ -100,8 +130,8 @@ fn print(notices: &Notices, message: Message) {
 /// Counters of all watches together, as the chain has them.
 pub(crate) struct PublishedCounts {
     counters: Counters,
-    /// What was published of each watch.
-    published: BTreeMap<String, BTreeMap<&'static str, u64>>,
+    /// What was published of all watches.
+    published: BTreeMap<&'static str, u64>,
 }
 
 impl PublishedCounts {
@@ -109,45 +139,104 @@ impl PublishedCounts {
         Self { counters: counters.clone(), published: BTreeMap::new() }
     }
 
-    /// Adds what has come. A watch that was begun anew counts from 0 again, and one that has gone is begun anew when it comes back.
-    fn publish(&mut self, watches: &[(String, WatchCounts)]) {
-        let mut published = BTreeMap::new();
-        for (watch, counts) in watches {
-            let mut sums = BTreeMap::new();
-            let found = [("reports", counts.reports), ("windows_answered", counts.windows_answered)];
-            for (name, count) in found.into_iter().chain(counts.losses()).chain(counts.notify.losses()) {
-                *sums.entry(name).or_insert(0) += count;
-            }
-            let before = self.published.remove(watch).unwrap_or_default();
-            for (&name, &sum) in &sums {
-                let before = before.get(name).copied().filter(|before| *before <= sum).unwrap_or(0);
-                self.counters.counter(name).add(sum - before);
-            }
-            published.insert(watch.clone(), sums);
+    /// Adds what has come: what watches that are gone have counted to their end, and those that run since they were begun.
+    fn publish(&mut self, gone: &BTreeMap<&'static str, u64>, watches: &[(String, WatchCounts)]) {
+        let mut sums = gone.clone();
+        for (name, count) in watches.iter().flat_map(|(_, counts)| counts.summed()) {
+            *sums.entry(name).or_default() += count;
         }
-        self.published = published;
+        for (name, sum) in sums {
+            let before = self.published.insert(name, sum).unwrap_or(0);
+            self.counters.counter(name).add(sum.saturating_sub(before));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+    use std::path::Path;
+
+    use weir_flow::{Column, FlowBatchBuilder};
+    use weir_reports::{Journal, Retention};
+
     use super::*;
+    use crate::file::WatchFile;
+    use crate::flow_source::FlowFeed;
+    use crate::runner::RunnerOptions;
+
+    const QUERY: &str = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND)";
+
+    /// A runner of a chain with its journal here, and what hands flows to it.
+    fn started(journal: &Path) -> (Runner, FlowFeed) {
+        let options = RunnerOptions { journal: Some(journal.to_owned()), ..RunnerOptions::new(Path::new("")) };
+        Runner::start_fed(&options, None, 1_000, true).expect("a runner")
+    }
+
+    fn add(runner: &mut Runner) {
+        let text = format!("repeat_after = '0s'\nquery = \"{QUERY}\"");
+        runner.add(WatchFile::parse(&text, "one", Path::new("")).expect("a watch")).expect("added");
+        runner.wait_joined();
+    }
+
+    /// Hands over a flow of each of these seconds of the past, and waits until all windows but the last are answered.
+    fn answer(runner: &Runner, feed: &FlowFeed, seconds: Range<i64>) {
+        let windows = seconds.clone().count();
+        let mut builder = FlowBatchBuilder::new(windows);
+        builder.begin_rows(windows);
+        for second in seconds {
+            builder.time(Column::Received).push(Some(1_767_225_600_000 + second * 1_000));
+        }
+        assert!(feed.send(builder.finish().record_batch()));
+        let until = Instant::now() + Duration::from_mins(2);
+        while runner.counts()[0].1.windows_answered < windows as u64 - 1 {
+            assert!(Instant::now() < until, "{:?}", runner.counts());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     #[test]
     fn a_watch_that_is_begun_anew_or_gone_takes_nothing_from_the_counters() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut runner, feed) = started(folder.path());
         let counters = Counters::new();
         let mut published = PublishedCounts::new(&counters);
-        let of = |name: &str, reports: u64| (name.to_owned(), WatchCounts { reports, ..WatchCounts::default() });
-        for (watches, expected) in [
-            (vec![of("one", 5), of("two", 2)], 7),
-            (vec![of("one", 5), of("two", 3)], 8),
-            // the first was begun anew
-            (vec![of("one", 1), of("two", 3)], 9),
-            (vec![of("two", 4)], 10),
-            (vec![of("one", 1), of("two", 4)], 11),
-        ] {
-            published.publish(&watches);
-            assert_eq!(counters.counter("reports").get(), expected);
-        }
+        let mut publish = |runner: &Runner| {
+            published.publish(runner.gone(), &runner.counts());
+            counters.counter("windows_answered").get()
+        };
+        add(&mut runner);
+        answer(&runner, &feed, 0..4);
+        assert_eq!(publish(&runner), 3);
+        // begun anew, and past what it had counted before
+        assert!(runner.remove("one"));
+        add(&mut runner);
+        answer(&runner, &feed, 4..10);
+        assert_eq!(publish(&runner), 3 + 5);
+        // what it counted since goes with it
+        assert!(runner.remove("one"));
+        add(&mut runner);
+        answer(&runner, &feed, 10..13);
+        assert!(runner.remove("one"));
+        assert_eq!(publish(&runner), 3 + 5 + 2);
+        drop(feed);
+        let gone = runner.gone().clone();
+        published.publish(&gone, &runner.finish(|_| ()).expect("no error"));
+        assert_eq!(counters.counter("windows_answered").get(), 3 + 5 + 2);
+    }
+
+    /// A chain that fails drops it, and may be started again.
+    #[test]
+    fn a_runner_that_is_dropped_leaves_the_journal_to_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut runner, feed) = started(folder.path());
+        add(&mut runner);
+        answer(&runner, &feed, 0..3);
+        let loaded = LoadedFiles::new(folder.path().to_owned(), false, |_| ());
+        let (published, notices) = (PublishedCounts::new(&Counters::new()), Notices::to(|_| ()));
+        let attended = AttendedRunner { runner, loaded, files: Vec::new(), published, notices };
+        drop(RunnerThread::start(attended).expect("started"));
+        Journal::open(folder.path(), Retention::default()).expect("nobody has it any more");
+        drop(feed);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_archive::{FollowPosition, Snapshot};
 use weir_reports::journal::WatchState;
 use weir_reports::{Acknowledgements, JournalError};
@@ -148,7 +148,7 @@ impl Worker {
         }
         while let Ok(waiting) = windows.recv() {
             if self.is_leaving() {
-                // the next start asks what waits
+                self.leave(&windows);
                 break;
             }
             self.counters.waiting.remove(&waiting);
@@ -157,6 +157,21 @@ impl Worker {
         if let Some(state) = self.uncommitted.take() {
             self.commit(&[], Some(&state));
         }
+    }
+
+    /// Leaves a window that waits, and those behind it, to the next start. The flows of a chain do not come again, so there it
+    /// is reported how many windows are not asked.
+    fn leave(&self, behind: &Receiver<WaitingWindow>) {
+        if !self.shared.is_stream || self.shared.is_ending() {
+            return;
+        }
+        // until the thread that follows has let the watch go
+        let left = 1 + behind.iter().count();
+        let windows = match left {
+            1 => "1 window that waited is".to_owned(),
+            left => format!("{left} windows that waited are"),
+        };
+        self.shared.notice(format!("watch '{}' is begun anew or ends: {windows} not asked", self.watch.file.name));
     }
 
     /// What the thread that follows has of it.

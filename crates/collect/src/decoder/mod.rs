@@ -35,6 +35,7 @@ use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 use crate::Limits;
 use crate::clock::MessageClock;
 use crate::inspection::Diagnosis;
+use crate::rate::RefusedDatagrams;
 use crate::relay::network::AgentRule;
 use crate::sequence::Arrival;
 use crate::session::Session;
@@ -61,6 +62,8 @@ pub struct Decoder {
     tables: Tables,
     /// Who may speak for which agent of sFlow; `None`: everybody for all.
     agent_rules: Option<Vec<AgentRule>>,
+    /// Datagrams that the rules have refused; they are in the books.
+    agents_not_allowed: RefusedDatagrams,
 }
 
 /// What a decoder has seen since it began.
@@ -97,6 +100,7 @@ impl Decoder {
             fixed_formats: FixedFormats::new(),
             tables: Tables::new(),
             agent_rules: None,
+            agents_not_allowed: RefusedDatagrams::default(),
         }
     }
 
@@ -205,6 +209,11 @@ impl Decoder {
         self.exporters.domains.take_beyond_share()
     }
 
+    /// What came of sFlow since the last call from sources that may not speak for its agents; it is in the books.
+    pub(crate) fn take_agents_not_allowed(&mut self) -> RefusedDatagrams {
+        std::mem::take(&mut self.agents_not_allowed)
+    }
+
     /// What was seen of each Observation Domain so far. Costs as much as there are domains.
     pub fn diagnoses(&self) -> Vec<Diagnosis> {
         self.exporters.diagnoses()
@@ -263,6 +272,7 @@ impl Decoder {
         let lets = |rules: &Vec<AgentRule>| rules.iter().any(|rule| rule.allows(agent, source));
         if agent != source && !self.agent_rules.as_ref().is_none_or(lets) {
             exporters.books.ledger.count_unassigned(Counter::DatagramsNotAllowed, 1);
+            self.agents_not_allowed.add(source);
             return Ok(());
         }
         let Some(index) = exporters.enter(key, session.source.ip(), payload.len()) else { return Ok(()) };

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -75,6 +75,7 @@ reasons! {
     }
     DatagramsNotAllowed {
         SenderNotAllowed "senders_not_allowed",
+        AgentNotAllowed "agents_not_allowed",
     }
     DatagramsRefused {
         BeyondShare "domains_beyond_share",
@@ -190,12 +191,26 @@ impl Tally {
 
     /// Counts datagrams of sources that are not allowed, which a decoder has entered in the books, and says so.
     pub(crate) fn count_not_allowed(&self, not_allowed: &RefusedDatagrams) {
-        let (datagrams, Some(source)) = (not_allowed.datagrams, not_allowed.last) else { return };
-        self.reasons[Reason::SenderNotAllowed as usize].fetch_add(datagrams, Ordering::Relaxed);
-        let source = source.to_canonical();
-        self.say(Reason::SenderNotAllowed, datagrams, || {
+        self.count_refused(Reason::SenderNotAllowed, not_allowed, |source| {
             format!("datagrams of {source} not looked at: it is not among the senders that are allowed")
         });
+    }
+
+    /// Counts datagrams of sFlow of sources that may not speak for the agent that these name, which a decoder has entered in the
+    /// books, and says so.
+    pub(crate) fn count_agents_not_allowed(&self, not_allowed: &RefusedDatagrams) {
+        self.count_refused(Reason::AgentNotAllowed, not_allowed, |source| {
+            format!(
+                "datagrams of {source} not looked at: sflow_agents does not let it speak for the agent that they name"
+            )
+        });
+    }
+
+    /// Counts datagrams that were refused for a reason and are in the books already, and says so.
+    fn count_refused(&self, reason: Reason, refused: &RefusedDatagrams, notice: impl FnOnce(IpAddr) -> String) {
+        let (datagrams, Some(source)) = (refused.datagrams, refused.last) else { return };
+        self.reasons[reason as usize].fetch_add(datagrams, Ordering::Relaxed);
+        self.say(reason, datagrams, || notice(source.to_canonical()));
     }
 
     /// Counts datagrams of new Observation Domains of sources that have their share of all, which a decoder has refused or for which
@@ -287,7 +302,10 @@ mod tests {
         let notice = tally.take_notice().expect("a notice");
         assert!(notice.contains("198.51.100.7") && notice.contains("allowed"), "{notice}");
         assert_eq!(tally.take_notice(), None);
-        assert_eq!(tally.problems(), [("senders_not_allowed", 54)]);
+        tally.count_agents_not_allowed(&refused);
+        let notice = tally.take_notice().expect("a notice of another reason");
+        assert!(notice.contains("198.51.100.7") && notice.contains("sflow_agents"), "{notice}");
+        assert_eq!(tally.problems(), [("senders_not_allowed", 54), ("agents_not_allowed", 27)]);
         assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
     }
 

@@ -28,8 +28,11 @@ const RUN_SETS_MAX: usize = 64;
 /// A run of fewer octets is short: hardly any record is, and to keep it costs a hundred times as much as to read a record of
 /// that length.
 const SHORT_RUN_OCTETS: usize = 24;
-/// Of a message one short run is kept, and one more for each of so many octets of sets that wait: who sends a set for each of
-/// many templates has long ones among them.
+/// Of a message so many short runs are kept whatever else is in it: Options Data Sets of a record each, of a few templates, are
+/// often all that a message has.
+const SHORT_RUNS: usize = 4;
+/// And one more for each of so many octets of sets that wait: a message with a set for each of many templates has long ones
+/// among them.
 const OCTETS_PER_SHORT_RUN: usize = 128;
 /// Octets of a set before its body.
 const SET_HEADER_OCTETS: usize = 4;
@@ -99,10 +102,15 @@ impl Iterator for SetRun {
     }
 }
 
-/// Data Sets of a message that have to wait, before they are kept.
+/// Data Sets of a message that have to wait, before they are kept. Each Template Set has them taken, so what was taken before
+/// counts too: an empty one costs four octets.
 #[derive(Debug, Default)]
 pub(crate) struct GatheredSets<'m> {
     sets: Vec<(TemplateId, &'m [u8])>,
+    /// Octets of the sets that were taken.
+    octets: usize,
+    /// Short runs that were kept.
+    short_kept: usize,
 }
 
 impl<'m> GatheredSets<'m> {
@@ -111,8 +119,8 @@ impl<'m> GatheredSets<'m> {
         self.sets.push((template, body));
     }
 
-    /// Takes all of them. Those of a template are in the order in which they came. What there are too many short runs of is left
-    /// out.
+    /// Takes all of them. Those of a template are in the order in which they came. Short runs beyond those that are kept of a
+    /// message are left out.
     pub(crate) fn take_runs(&mut self, clock: &MessageClock) -> GatheredRuns {
         let mut gathered = GatheredRuns::default();
         if self.sets.is_empty() {
@@ -121,17 +129,17 @@ impl<'m> GatheredSets<'m> {
         let mut sets = std::mem::take(&mut self.sets);
         // keeps the order of equal ones
         sets.sort_by_key(|(template, _)| *template);
-        let octets: usize = sets.iter().map(|(_, body)| SET_HEADER_OCTETS + body.len()).sum();
-        let mut short_left = 1 + octets / OCTETS_PER_SHORT_RUN;
+        self.octets += sets.iter().map(|(_, body)| SET_HEADER_OCTETS + body.len()).sum::<usize>();
+        let short_max = SHORT_RUNS + self.octets / OCTETS_PER_SHORT_RUN;
         let of_a_template = sets.chunk_by(|(one, _), (other, _)| one == other);
         for sets in of_a_template.flat_map(|sets| sets.chunks(RUN_SETS_MAX)) {
             let Some((template, _)) = sets.first() else { continue };
             if octets_of(sets) < SHORT_RUN_OCTETS {
-                if short_left == 0 {
+                if self.short_kept >= short_max {
                     gathered.left_out += sets.len() as u64;
                     continue;
                 }
-                short_left -= 1;
+                self.short_kept += 1;
             }
             gathered.runs.push((*template, run_of(sets, clock)));
         }
@@ -209,14 +217,29 @@ mod tests {
             let GatheredRuns { runs, left_out } = gathered.take_runs(&clock);
             (runs.iter().map(|(_, run)| run.sets()).sum::<usize>(), left_out)
         };
-        assert_eq!(kept(&[(256, 1)]), (1, 0), "one is always kept");
-        assert_eq!(kept(&[(256, 1), (257, 1), (257, 2)]), (1, 2));
+        assert_eq!(kept(&[(256, 12), (257, 12), (258, 12), (259, 1)]), (4, 0), "four are always kept");
+        assert_eq!(kept(&[(256, 1), (257, 1), (258, 1), (259, 1), (260, 1), (260, 2)]), (4, 2));
         assert_eq!(kept(&[(256, 24), (257, 24), (258, 23), (259, 24)]), (4, 0), "these are not short");
         let of_each = |octets: usize| (0..280_u16).map(|number| (256 + number, octets)).collect::<Vec<_>>();
-        assert_eq!(kept(&of_each(1)), (1 + 1_400 / 128, 280 - 11));
+        assert_eq!(kept(&of_each(1)), (4 + 1_400 / 128, 280 - 14));
         assert_eq!(kept(&of_each(24)), (280, 0));
         // of one template they are one run
         assert_eq!(kept(&[(256, 1); 24]), (24, 0));
-        assert_eq!(kept(&[(256, 1000), (257, 1), (258, 1), (259, 1)]), (4, 0), "next to longer ones there may be some");
+        let next_to_a_long_one = [&[(256, 1_000)][..], &of_each(1)[1..9]].concat();
+        assert_eq!(kept(&next_to_a_long_one), (9, 0), "next to longer ones there may be some");
+    }
+
+    #[test]
+    fn short_runs_count_for_the_message_however_often_they_are_taken() {
+        let clock = MessageClock { received_ms: 1, export_ms: 2, uptime_ms: None };
+        let mut gathered = GatheredSets::default();
+        let (mut kept, mut left_out) = (0, 0);
+        for number in 0..155_u16 {
+            gathered.push(TemplateId::new(256 + number).expect("id"), &[1]);
+            let taken = gathered.take_runs(&clock);
+            kept += taken.runs.len();
+            left_out += taken.left_out;
+        }
+        assert_eq!((kept, left_out), (4 + 155 * 5 / 128, 155 - 10));
     }
 }

@@ -359,6 +359,15 @@ fn small_sets_on_disk(templates: u16) -> Load {
     Load { has_spool: true, ..load }
 }
 
+/// Sets of one octet, of a template each that nobody has sent, and an empty Template Set before each of them.
+fn small_sets_between_empty_ones() -> Load {
+    let mut sender = Sender::new(1);
+    let sets = (0..155_u16).flat_map(|number| [set(2, &[]), set(256 + number, &[1])].concat()).collect::<Vec<u8>>();
+    let measured = (0..400).map(|_| sender.raw(&sets)).collect();
+    let limits = Limits { waiting_octets_max: 64 << 10, ..Limits::default() };
+    Load { measured, limits, ..Load::default() }
+}
+
 /// Sets of no octets, of a template that nobody has sent.
 fn empty_sets() -> Load {
     let mut sender = Sender::new(1);
@@ -528,6 +537,7 @@ fn no_octet_costs_much_more_than_others() {
         ("small sets that wait", small_sets_that_wait(1)),
         ("small sets that wait for several templates", small_sets_that_wait(4)),
         ("small sets that wait for a template each", small_sets_that_wait(280)),
+        ("small sets that wait between empty Template Sets", small_sets_between_empty_ones()),
         ("small sets on disk", small_sets_on_disk(1)),
         ("small sets of a template each on disk", small_sets_on_disk(280)),
         ("empty sets", empty_sets()),

@@ -1,5 +1,6 @@
 //! Watches against plain SQL over the same flows, and against models.
 
+mod chain;
 mod detections;
 mod filtered;
 mod following;

@@ -1,12 +1,16 @@
 //! SIGKILL at random moments under load: what was in the archive stays, nothing is there twice, the books agree.
 
+use std::cell::OnceCell;
+use std::fs::OpenOptions;
 use std::net::UdpSocket;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
+use nix::fcntl::OFlag;
 use weir_archive::Snapshot;
 use weir_flow::Table;
 use weir_testkit::write_capture;
@@ -173,8 +177,12 @@ fn only_the_file_that_was_being_read_counts_as_read_in_part() {
     let mut importing = weir();
     importing.args(["import", "--archive", &archive, &first, &second, &pipe, &third]).stderr(Stdio::null());
     let mut importing = importing.spawn().expect("weir starts");
-    // that waits until the files before are read
-    let writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+    // there is a reader when the files before are read; without one a pipe cannot be opened so
+    let writer = OnceCell::new();
+    wait_for("the pipe is read", || {
+        let opened = OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&pipe);
+        opened.is_ok_and(|opened| writer.set(opened).is_ok())
+    });
     let archive_path = Path::new(&archive);
     wait_for("the first file is noted", || {
         let noted = std::fs::read_to_string(archive_path.join("sources/files"));

@@ -342,6 +342,10 @@ fn who_may_speak_for_an_agent_can_be_bound() {
         let statistics = decoder.statistics();
         let found = [Counter::DatagramsDecoded, Counter::DatagramsNotAllowed].map(|counter| statistics.total(counter));
         assert_eq!(found, [allowed, 3 - allowed]);
+        let refused = decoder.take_agents_not_allowed();
+        let last = (allowed < 3).then(|| stranger.ip());
+        assert_eq!((refused.datagrams, refused.last), (3 - allowed, last), "who is named in the log");
+        assert_eq!(decoder.take_agents_not_allowed().datagrams, 0);
     }
     for wrong in ["192.0.2.0/24", "192.0.2.0/24=", "a=b"] {
         assert!(wrong.parse::<crate::AgentRule>().is_err(), "{wrong}");
