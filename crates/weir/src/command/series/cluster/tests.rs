@@ -67,8 +67,11 @@ fn rows_become_series_over_the_steps_that_are_wanted() {
 #[test]
 fn the_last_step_is_of_any_series() {
     let day_ms = 1440 * 60_000;
-    let partition = |by: &str, step_secs, day| {
-        StatisticsPartition { by: by.to_owned(), key: "a".to_owned(), step_secs, begin_ms: day * day_ms }
+    let partition = |by: &str, step_secs, day| StatisticsPartition {
+        by: by.to_owned(),
+        key: "a".to_owned(),
+        step_secs,
+        begin_ms: day * day_ms,
     };
     // the total was sent for two days only, and something else of another length for longer
     let partitions = [
