@@ -260,9 +260,8 @@ impl Access {
         if users.is_empty() {
             return Ok(Some(Asker::local(from)));
         }
-        let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        if let Some(token) = authorization.and_then(|text| text.strip_prefix("Bearer ")) {
-            return self.by_token(token.trim(), from).await.map(|user| Some(Asker::of(&user, from)));
+        if let Some(token) = token_of(headers) {
+            return self.by_token(token, from).await.map(|user| Some(Asker::of(&user, from)));
         }
         let Some(id) = session_of(headers) else { return Ok(None) };
         let mut sessions = locked(&self.sessions);
@@ -272,6 +271,17 @@ impl Access {
             users.iter().find(is_same)
         });
         Ok(user.map(|user| Asker::of(user, from)))
+    }
+
+    /// The session by which a request is let in; `None` where a token does it, or where there are no users.
+    pub(crate) fn session(&self, headers: &HeaderMap) -> Option<String> {
+        let id = session_of(headers).filter(|_| self.has_users() && token_of(headers).is_none());
+        id.map(str::to_owned)
+    }
+
+    /// Whether a session has neither been ended nor lasted for as long as it may.
+    pub(crate) fn has_session(&self, id: &str) -> bool {
+        locked(&self.sessions).get(id).is_some_and(|session| session.began.elapsed() < self.session_length)
     }
 
     /// The user of a name.
@@ -411,6 +421,11 @@ impl Guess<'_> {
         self.access.failures_from.give_back(&self.from);
         self.access.failures_of.give_back(&self.name);
     }
+}
+
+fn token_of(headers: &HeaderMap) -> Option<&str> {
+    let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    authorization.and_then(|text| text.strip_prefix("Bearer ")).map(str::trim)
 }
 
 fn session_of(headers: &HeaderMap) -> Option<&str> {

@@ -91,6 +91,29 @@ fn tokens_and_sessions_say_who_asks() {
 }
 
 #[test]
+fn a_session_lasts_until_its_end_and_no_longer_than_it_may() {
+    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    let begin = |access: &Access| {
+        let (_, cookie) = runtime.block_on(access.sign_in("ann", "correct horse", FROM)).expect("a session");
+        headers(&[("cookie", cookie.split(';').next().expect("a pair"))])
+    };
+    let access = access(vec![ann()]);
+    let cookie = begin(&access);
+    let id = access.session(&cookie).expect("a session lets in");
+    assert!(access.has_session(&id));
+    access.sign_out(&cookie);
+    assert!(!access.has_session(&id), "it was ended");
+    // a token lets in whatever the cookie is
+    let mut both = cookie.clone();
+    both.extend(headers(&[("authorization", "Bearer ann:battery")]));
+    assert_eq!(access.session(&both), None);
+    let short = HttpOptions { session_length: weir_chain::TimeSpan::from_millis(0), ..HttpOptions::default() };
+    let access = Access::new(vec![ann()], &short);
+    let id = access.session(&begin(&access)).expect("a session");
+    assert!(!access.has_session(&id), "it has expired");
+}
+
+#[test]
 fn a_role_may_what_lesser_ones_may() {
     let asker = |role| Asker { name: "ann".to_owned(), role, view: Arc::default(), from: None };
     assert!(asker(Role::Admin).needs(Role::Analyst).is_ok() && asker(Role::Viewer).needs(Role::Viewer).is_ok());

@@ -44,7 +44,10 @@ pub(crate) async fn live(
     let asker = asker.ok_or_else(|| Problem::unauthenticated("this takes a user"))?;
     asker.needs_more_than_ingest()?;
     asker.needs_all_flows()?;
-    let events = events(service.live.clone(), users, service.ending.clone());
+    let session = service.access.session(&headers);
+    let asked = Arc::clone(&service);
+    let is_let_in = move || session.as_ref().is_none_or(|session| asked.access.has_session(session));
+    let events = events(service.live.clone(), users, service.ending.clone(), is_let_in);
     let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
     let headers = response.headers_mut();
     headers.insert(axum::http::header::CACHE_CONTROL, axum::http::HeaderValue::from_static("no-store"));
@@ -52,17 +55,19 @@ pub(crate) async fn live(
 }
 
 /// The sample that is there, and each that follows, until the service ends. It ends too as soon as there are other users: nothing
-/// is sent to one who is none any more, and whoever comes back is asked who they are.
-fn events(
+/// is sent to one who is none any more, and whoever comes back is asked who they are. Nor does it outlast a session, so before each
+/// sample it is asked whether whoever takes it is still let in.
+fn events<F: Fn() -> bool>(
     mut samples: watch::Receiver<LiveSample>,
     users: watch::Receiver<u64>,
     ending: watch::Receiver<bool>,
-) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
+    is_let_in: F,
+) -> impl Stream<Item = Result<Event, Infallible>> + use<F> {
     // before the first second nothing is known
     if samples.borrow().time_ms > 0 {
         samples.mark_changed();
     }
-    unfold((samples, users, ending), |(mut samples, mut users, mut ending)| async move {
+    unfold((samples, users, ending, is_let_in), |(mut samples, mut users, mut ending, is_let_in)| async move {
         tokio::select! {
             // in this order: a sample that is there must not go to who may not see it any more
             biased;
@@ -70,10 +75,13 @@ fn events(
             _ = ending.wait_for(|ending| *ending) => return None,
             changed = samples.changed() => changed.ok()?,
         }
+        if !is_let_in() {
+            return None;
+        }
         let sample = samples.borrow_and_update().clone();
         // numbers and texts can be written
         let event = Event::default().json_data(&sample).unwrap_or_default();
-        Some((Ok(event), (samples, users, ending)))
+        Some((Ok(event), (samples, users, ending, is_let_in)))
     })
 }
 
@@ -124,6 +132,8 @@ pub(crate) async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, S
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use futures::{FutureExt, StreamExt};
 
     use super::*;
@@ -139,12 +149,24 @@ mod tests {
             let (give, samples) = watch::channel(sample(1));
             let (replaced, users) = watch::channel(0_u64);
             let (_end, ending) = watch::channel(false);
-            let mut events = Box::pin(events(samples, users, ending));
+            let mut events = Box::pin(events(samples, users, ending, || true));
             assert!(matches!(events.next().now_or_never(), Some(Some(Ok(_)))), "the one that is there");
             assert!(events.next().now_or_never().is_none(), "the next one is not there yet");
             give.send_replace(sample(2));
             replaced.send_modify(|times| *times += 1);
             assert!(matches!(events.next().now_or_never(), Some(None)), "it has ended");
         }
+    }
+    #[test]
+    fn no_sample_is_sent_once_a_session_has_ended() {
+        let (give, samples) = watch::channel(sample(1));
+        let (_replaced, users) = watch::channel(0_u64);
+        let (_end, ending) = watch::channel(false);
+        let is_let_in = Cell::new(true);
+        let mut events = Box::pin(events(samples, users, ending, || is_let_in.get()));
+        assert!(matches!(events.next().now_or_never(), Some(Some(Ok(_)))), "the one that is there");
+        is_let_in.set(false);
+        give.send_replace(sample(2));
+        assert!(matches!(events.next().now_or_never(), Some(None)), "it has ended");
     }
 }

@@ -39,11 +39,12 @@ mod session;
 
 pub(crate) use parameters::filter_reader;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -255,22 +256,38 @@ async fn admitted(service: &Arc<Service>, mut request: Request) -> Answered<(Req
     let Peer(peer) = peer.ok_or_else(|| Problem::internal("it is not known where the request comes from"))?;
     let from = client(request.headers(), peer, &service.listening.proxies);
     request.extensions_mut().insert(Client(from));
-    let mut asker = None;
-    if is_data(request.uri().path()) {
-        asker = service.access.asker(request.headers(), from).await?;
-        if asker.is_none() && !OPEN_PATHS.contains(&request.uri().path()) {
-            return Err(Problem::unauthenticated("this takes a user")
-                .with_hint("sign in with POST /api/v1/session, or send a token: Authorization: Bearer NAME:TOKEN"));
-        }
-        if let Some(asker) = asker.clone() {
-            let is_ingest = request.uri().path() == INGEST_PATH;
-            let allowed = if is_ingest { asker.needs_ingest() } else { asker.needs_more_than_ingest() };
-            allowed?;
-            request.extensions_mut().insert(asker);
-        }
+    // watched before it is known who asks: there may be other users by the time that a hash or the body is there
+    let mut users = service.access.watch_users();
+    let mut asker = asker_of(service, request.uri().path(), request.headers(), from).await?;
+    let mut request = with_body(service, request).await?;
+    while asker.is_some() && users.has_changed().unwrap_or(false) {
+        users.mark_unchanged();
+        asker = asker_of(service, request.uri().path(), request.headers(), from).await?;
     }
-    let request = with_body(service, request).await?;
+    if let Some(asker) = asker.clone() {
+        request.extensions_mut().insert(asker);
+    }
     Ok((request, asker))
+}
+
+/// Who asks for a path, as users are now; refuses who may not. `None` where nobody has to say it.
+async fn asker_of(service: &Service, path: &str, headers: &HeaderMap, from: IpAddr) -> Answered<Option<Asker>> {
+    if !is_data(path) {
+        return Ok(None);
+    }
+    let Some(asker) = service.access.asker(headers, from).await? else {
+        if OPEN_PATHS.contains(&path) {
+            return Ok(None);
+        }
+        return Err(Problem::unauthenticated("this takes a user")
+            .with_hint("sign in with POST /api/v1/session, or send a token: Authorization: Bearer NAME:TOKEN"));
+    };
+    if path == INGEST_PATH {
+        asker.needs_ingest()?;
+    } else {
+        asker.needs_more_than_ingest()?;
+    }
+    Ok(Some(asker))
 }
 
 /// The same request with its body, which may be larger and take longer where flows are pushed.

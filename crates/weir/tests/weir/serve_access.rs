@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -335,9 +336,58 @@ fn users_are_made_by_a_command_and_read_without_a_restart() {
         std::thread::yield_now();
     }
     assert_eq!(status(&admin), 200);
-    let mut rest = String::new();
-    events.read_to_string(&mut rest).expect("events of who is no user any more end");
+    let until = Instant::now() + PATIENCE;
+    let mut octets = [0; 4096];
+    // events that go on come once a second, so that no single read takes long
+    while events.read(&mut octets).expect("events, or their end") > 0 {
+        assert!(Instant::now() < until, "events of who is no user any more end");
+    }
     service.stop();
+}
+
+#[test]
+fn who_is_removed_while_the_body_arrives_gets_no_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = super::service::archive(folder.path(), "1000");
+    let (token, config) = (hash("right"), folder.path().join("weir.toml"));
+    let with = |users: &[&str]| {
+        let user = |name: &&str| format!("[[users]]\nname = '{name}'\nrole = 'admin'\ntokens = ['{token}']\n");
+        let users: String = users.iter().map(user).collect();
+        std::fs::write(&config, format!("[archive]\nfolder = '{archive}'\n{users}")).expect("written");
+    };
+    with(&["ann", "bob"]);
+    let service = Service::start(&[&config.display().to_string()]);
+    let body = json!({ "statement": "SELECT count(*) FROM flows" }).to_string();
+    let begin = || {
+        let mut stream = TcpStream::connect(service.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let head = format!(
+            "POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n{JSON}\r\n\
+             Authorization: Bearer bob:right\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).expect("written");
+        // the body is asked for once it is known who asks
+        let mut go_on = [0; 25];
+        stream.read_exact(&mut go_on).expect("an answer");
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream
+    };
+    let end = |mut stream: TcpStream| {
+        stream.write_all(body.as_bytes()).expect("written");
+        let mut octets = Vec::new();
+        stream.read_to_end(&mut octets).expect("an answer");
+        Answer::of(&octets)
+    };
+    let reload = || service.ask("POST", "/api/v1/reload", &[ANN], "").json()["users"].clone();
+    // other users, of whom one is still there
+    let stream = begin();
+    assert_eq!(reload(), json!(2));
+    assert_eq!(end(stream).json()["rows"][0][0], json!(1000));
+    let stream = begin();
+    with(&["ann"]);
+    assert_eq!(reload(), json!(1));
+    assert_eq!(end(stream).problem().0, 401);
 }
 
 /// The stream of events of a user, which has begun; the connection ends with it.
