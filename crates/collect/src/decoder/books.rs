@@ -64,6 +64,18 @@ impl Books {
         1
     }
 
+    /// Counts errors in the samples of a datagram. Where octets are left behind the last one, every sample that the header
+    /// counts was read: what an agent appends to them is no loss.
+    pub(super) fn count_sample_errors(&mut self, index: u32, errors: &[WireError]) {
+        for error in errors {
+            if matches!(error, WireError::TrailingOctets { .. }) {
+                self.note_error(*error);
+            } else {
+                self.count_error(index, Some(*error));
+            }
+        }
+    }
+
     /// Counts evicted templates.
     pub(super) fn count_evicted(&mut self, evicted: Evicted) {
         for (victim, templates) in evicted {

@@ -99,14 +99,7 @@ impl Exporters {
 
     /// Counts what was decoded of the samples of a datagram.
     pub(super) fn count_samples(&mut self, index: u32, decoded: &DecodedSamples) {
-        for error in &decoded.errors {
-            // then every sample that the header counts was read: what an agent appends to them is no loss
-            if matches!(error, WireError::TrailingOctets { .. }) {
-                self.books.note_error(*error);
-            } else {
-                self.books.count_error(index, Some(*error));
-            }
-        }
+        self.books.count_sample_errors(index, &decoded.errors);
         self.books.count_all(index, decoded.counts());
         if decoded.flows > 0 {
             self.count_records(index, Counter::RecordsStored, decoded.flows);
