@@ -66,6 +66,24 @@ impl ClusterSource {
         }
         Ok(())
     }
+
+    /// An extent that has the steps of these partitions too, those that begin in a range of time.
+    fn widened(
+        &self,
+        mut extent: Option<(i64, i64)>,
+        partitions: &[StatisticsPartition],
+        times_ms: &Range<i64>,
+    ) -> anyhow::Result<Option<(i64, i64)>> {
+        let there: Vec<StatisticsPartition> =
+            partitions.iter().filter(|partition| partition.overlaps(times_ms)).cloned().collect();
+        self.each_batch(&there, times_ms, |batch| {
+            for time_ms in batch.column(0).as_primitive::<TimestampMillisecondType>().values() {
+                let secs = time_ms.div_euclid(1_000);
+                extent = Some(extent.map_or((secs, secs), |(first, last)| (first.min(secs), last.max(secs))));
+            }
+        })?;
+        Ok(extent)
+    }
 }
 
 impl SeriesSource for ClusterSource {
@@ -110,23 +128,16 @@ impl SeriesSource for ClusterSource {
         lengths.into_iter().map(|step_secs| StepLength { step_secs, keep_secs: None }).collect()
     }
 
-    /// Of the total where there is one, else of all series.
+    /// Of all series: each may be sent by a process of its own, so that even the total may begin later or end earlier.
     fn extent(&self, step: StepLength) -> anyhow::Result<Option<(i64, i64)>> {
-        let of_step = || self.partitions.iter().filter(|partition| partition.step_secs == step.step_secs);
-        let has_total = of_step().any(|partition| partition.by == TOTAL);
-        let counted = || of_step().filter(|partition| !has_total || partition.by == TOTAL);
-        let begins = || counted().map(|partition| partition.begin_ms);
-        let (Some(first), Some(last)) = (begins().min(), begins().max()) else { return Ok(None) };
-        let is_end = |partition: &&StatisticsPartition| [first, last].contains(&partition.begin_ms);
-        let ends: Vec<StatisticsPartition> = counted().filter(is_end).cloned().collect();
-        let mut extent: Option<(i64, i64)> = None;
-        self.each_batch(&ends, &(i64::MIN..i64::MAX), |batch| {
-            for time_ms in batch.column(0).as_primitive::<TimestampMillisecondType>().values() {
-                let secs = time_ms.div_euclid(1_000);
-                extent = Some(extent.map_or((secs, secs), |(first, last)| (first.min(secs), last.max(secs))));
-            }
-        })?;
-        Ok(extent)
+        let always = i64::MIN..i64::MAX;
+        let is_total = |partition: &StatisticsPartition| partition.by == TOTAL;
+        let (total, others): (Vec<_>, Vec<_>) = ends_of(&self.partitions, step).into_iter().partition(is_total);
+        let extent = self.widened(None, &total, &always)?;
+        let Some((first, last)) = extent else { return self.widened(None, &others, &always) };
+        // what the total has is not read of each series once more
+        let extent = self.widened(extent, &others, &(i64::MIN..first.saturating_mul(1_000)))?;
+        self.widened(extent, &others, &(last.saturating_add(1).saturating_mul(1_000)..i64::MAX))
     }
 
     /// Steps are sent once they are whole.
@@ -158,6 +169,14 @@ impl SeriesSource for ClusterSource {
         }
         Ok(Box::new(values.finished()))
     }
+}
+
+/// The partitions that have the first and the last of all steps of a length: those that begin first and last.
+fn ends_of(partitions: &[StatisticsPartition], step: StepLength) -> Vec<StatisticsPartition> {
+    let of_step = || partitions.iter().filter(|partition| partition.step_secs == step.step_secs);
+    let begins = || of_step().map(|partition| partition.begin_ms);
+    let ends = [begins().min(), begins().max()];
+    of_step().filter(|partition| ends.contains(&Some(partition.begin_ms))).cloned().collect()
 }
 
 /// The metrics of a table by its columns.

@@ -65,6 +65,30 @@ fn rows_become_series_over_the_steps_that_are_wanted() {
 }
 
 #[test]
+fn the_last_step_is_of_any_series() {
+    let day_ms: i64 = 1440 * 60_000;
+    let partition = |by: &str, step_secs: u32, day: i64| StatisticsPartition {
+        by: by.to_owned(),
+        key: "a".to_owned(),
+        step_secs,
+        begin_ms: day * day_ms,
+    };
+    // the total was sent for two days only, and something else of another length for longer
+    let partitions = [
+        partition("src_addr", 60, 2),
+        partition("src_addr", 60, 3),
+        partition("src_addr", 60, 4),
+        partition("total", 60, 2),
+        partition("total", 60, 3),
+        partition("total", 300, 9),
+    ];
+    let ends = ends_of(&partitions, StepLength { step_secs: 60, keep_secs: None });
+    let found: Vec<_> = ends.iter().map(|end| (end.by.as_str(), end.begin_ms / day_ms)).collect();
+    assert_eq!(found, [("src_addr", 2), ("src_addr", 4), ("total", 2)]);
+    assert!(ends_of(&partitions, StepLength { step_secs: 1, keep_secs: None }).is_empty());
+}
+
+#[test]
 fn too_many_steps_are_refused() {
     let wanted = Wanted { until_secs: i64::MAX, ..wanted() };
     let error = ClusterValues::new(&wanted, Vec::new()).expect_err("too many");
