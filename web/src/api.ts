@@ -121,10 +121,11 @@ export interface SankeyAnswer {
   took_ms?: number;
 }
 
+/** What the filter leaves of a time, by the indexes of segments; of octets it is no upper bound. */
 export interface Estimate {
-  segments: number;
-  octets: Count;
-  rows_max: Count;
+  filtered_segments: number;
+  filtered_octets: Count;
+  filtered_rows_max: Count;
 }
 
 export interface RunningQuestion {

@@ -102,7 +102,7 @@ class FixtureServer {
       case "GET sankey":
         return this.#answers.sankey(parameters);
       case "GET estimate":
-        return { segments: 24, octets: 190_331_204, rows_max: filter.includes("net 10.0.0.0/8") ? 4_090_000_000 : 9_210_400 };
+        return { filtered_segments: 24, filtered_octets: 190_331_204, filtered_rows_max: filter.includes("net 10.0.0.0/8") ? 4_090_000_000 : 9_210_400 };
       case "POST sql":
         return this.#sql((JSON.parse(body) as { statement: string }).statement);
       case "GET questions":

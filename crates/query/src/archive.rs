@@ -122,7 +122,8 @@ impl Archive {
     }
 
     /// What a question about flows of a window that pass a filter may have to read, by the indexes of segments: no page is read.
-    /// Like pages that are read, pages that are left out are those of packets and octets as they were received.
+    /// Like pages that are read, pages that are left out are those of packets and octets as they were received. A segment whose
+    /// index cannot be read counts as a whole.
     pub fn estimate_filtered(
         &self,
         window: &TimeWindow,

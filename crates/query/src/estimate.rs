@@ -2,7 +2,7 @@
 //!
 //! Two answers: by the times of segments, which costs nothing, and by what the indexes of segments know about the filter. The
 //! second reads indexes and no page. Its own cost is bounded ([`EstimateLimits`]): what it does not come to counts as a whole, so
-//! that it stays an upper bound.
+//! that its segments and flows stay upper bounds. Its octets are by averages, and no bound.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -42,12 +42,13 @@ impl Estimate {
 pub struct FilteredEstimate {
     /// Segments of which some page is left, or which were not looked at.
     pub segments: u64,
-    /// Octets of the pages that are left. A page counts as many octets as its rows have on average in the segment, of all
-    /// columns: a question about few columns reads less.
+    /// Octets of the pages that are left, of all columns. A page counts as many octets as its rows have on average in the
+    /// segment, so it is no upper bound: pages with rows that are larger than others take more. A question about few columns
+    /// reads less.
     pub octets: u64,
     /// Flows of these pages, and flows in no segment yet that may pass. A list of all flows that pass looks at exactly these.
     pub rows_max: u64,
-    /// Segments that were not looked at because of [`EstimateLimits`]. They count as a whole.
+    /// Segments that were not looked at because of [`EstimateLimits`], or whose index cannot be read. They count as a whole.
     pub segments_unchecked: u64,
 }
 
@@ -84,20 +85,24 @@ impl FilteredEstimate {
         let began = Instant::now();
         for (number, segment) in segments.into_iter().enumerate() {
             go_on(options)?;
-            let rows = if number >= limits.indexes_max || began.elapsed() >= limits.time_max {
-                estimate.segments_unchecked += 1;
-                segment.rows
-            } else {
-                match flows.index_of(segment)? {
-                    Some(index) => rows_left(&index, wanted)?,
-                    None => segment.rows,
-                }
-            };
+            let is_looked_at = number < limits.indexes_max && began.elapsed() < limits.time_max;
+            // what is wrong with a file is for the question to report: an estimate has a bound without it
+            let known = if is_looked_at { rows_by_index(flows, segment, wanted).ok() } else { None };
+            estimate.segments_unchecked += u64::from(known.is_none());
+            let rows = known.unwrap_or(segment.rows);
             estimate.segments += u64::from(rows > 0);
             estimate.rows_max += rows;
             estimate.octets += part_of(segment.octets, rows, segment.rows);
         }
         Ok(estimate)
+    }
+}
+
+/// Rows of the pages of a segment that its index leaves; all of them where it has none.
+fn rows_by_index(flows: &FlowSources, segment: &Segment, wanted: &Wanted) -> Result<u64, QueryError> {
+    match flows.index_of(segment)? {
+        Some(index) => rows_left(&index, wanted),
+        None => Ok(segment.rows),
     }
 }
 

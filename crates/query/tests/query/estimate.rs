@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use weir_archive::{ArchiveOptions, Writer};
-use weir_flow::{Column, Delivery};
+use weir_flow::{Column, Delivery, Table};
 use weir_generate::TrafficModel;
 use weir_query::{Archive, EstimateLimits, FilteredEstimate, FlowQuery, QueryOptions, Select, TimeWindow, WindowRule};
 
@@ -83,6 +83,23 @@ fn what_an_estimate_does_not_look_at_counts_as_a_whole() {
     assert_eq!(one.segments_unchecked, all.segments - 1);
     assert!(looked.rows_max <= one.rows_max && one.rows_max <= unlooked.rows_max, "{looked:?} {one:?}");
     assert!(all.segments > 1 && looked.rows_max < unlooked.rows_max, "{looked:?} {unlooked:?}");
+}
+
+#[test]
+fn a_segment_with_a_damaged_index_counts_as_a_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_writer, archive, asking) = archive(folder.path());
+    let (window, filter) = (TimeWindow::default(), weir_filter::parse("ipv6").expect("a filter"));
+    let whole = archive.estimate_filtered(&window, &filter, UNLIMITED).expect("an estimate");
+    let segment = archive.snapshot().segments(Table::Flows)[0].clone();
+    let mut octets = std::fs::read(segment.path()).expect("the segment");
+    // what is behind the header, which is one of the first octets
+    octets[512..].fill(0);
+    std::fs::write(segment.path(), octets).expect("damaged");
+    let archive = Archive::open(folder.path(), asking).expect("the archive");
+    let estimate = archive.estimate_filtered(&window, &filter, UNLIMITED).expect("an estimate all the same");
+    assert_eq!((whole.segments_unchecked, estimate.segments_unchecked), (0, 1));
+    assert!((segment.rows..=whole.rows_max + segment.rows).contains(&estimate.rows_max), "{estimate:?}, {whole:?}");
 }
 
 #[test]
