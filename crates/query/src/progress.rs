@@ -5,7 +5,7 @@
 //! among each other, so that a look may be a batch behind; in return counting costs next to nothing.
 //! The way back is one flag: [`Progress::stop`] asks the readers to end, and each looks at it before its next batch.
 //!
-//! Next to the numbers are warnings: why an answer has less than what was asked for, where that is no error.
+//! Next to the numbers are warnings: why an answer has less than what was asked for, or may have, where that is no error.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +19,21 @@ struct Warnings {
     texts: Vec<String>,
     /// Whether there were more than are kept.
     is_cut: bool,
+    /// The first of them that says for certain that something is missing.
+    loss: Option<String>,
+}
+
+impl Warnings {
+    fn push(&mut self, text: String) {
+        if self.texts.contains(&text) {
+            return;
+        }
+        if self.texts.len() == WARNINGS_MAX {
+            self.is_cut = true;
+            return;
+        }
+        self.texts.push(text);
+    }
 }
 
 macro_rules! counts {
@@ -105,17 +120,24 @@ impl Progress {
     /// of very many only the first.
     pub fn warn(&self, text: String) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if warnings.texts.contains(&text) {
-            return;
+        if warnings.loss.is_none() {
+            warnings.loss = Some(text.clone());
         }
-        if warnings.texts.len() == WARNINGS_MAX {
-            warnings.is_cut = true;
-            return;
-        }
-        warnings.texts.push(text);
+        warnings.push(text);
     }
 
-    /// Why the answer has less than what was asked for, as far as it was read. Whoever shows the answer must print them.
+    /// Notes why the answer may have less than what was asked for, where nobody can know: a warning like others, with which the answer
+    /// still counts as whole.
+    pub fn warn_of_doubt(&self, text: String) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+
+    /// The first reason why the answer has less than what was asked for; `None` when it has everything, as far as can be known.
+    pub fn first_loss(&self) -> Option<String> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).loss.clone()
+    }
+
+    /// Why the answer has less than what was asked for, or may have, as far as it was read. Whoever shows the answer must print them.
     pub fn warnings(&self) -> Vec<String> {
         let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         let more = warnings.is_cut.then(|| "there are more warnings, which are not kept".to_owned());
@@ -172,6 +194,17 @@ mod tests {
         let kept = progress.warnings();
         assert_eq!(kept.len(), WARNINGS_MAX + 1);
         assert_eq!(kept.last().map(String::as_str), Some("there are more warnings, which are not kept"));
+    }
+
+    #[test]
+    fn a_doubt_is_a_warning_and_no_loss() {
+        let progress = Progress::default();
+        (0..1000).for_each(|number| progress.warn_of_doubt(number.to_string()));
+        assert_eq!((progress.warnings().len(), progress.first_loss()), (WARNINGS_MAX + 1, None));
+        // one that is not kept among so many is a loss all the same
+        progress.warn("a step".to_owned());
+        progress.warn("another".to_owned());
+        assert_eq!(progress.first_loss().as_deref(), Some("a step"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_query::Progress;
-use weir_series::{RowSelection, SeriesStore};
+use weir_series::{RowSelection, SeriesError, SeriesStore};
 
 use crate::error::chain;
 
@@ -73,7 +73,12 @@ impl StoredSeries for Arc<SeriesStore> {
             until_secs: selection.until_secs,
         };
         for batch in self.rows(&selection)? {
+            if progress.is_stopped() {
+                break;
+            }
             match batch {
+                // a key that never was looks like one that is lost
+                Err(error @ SeriesError::KeysMayBeLost { .. }) => progress.warn_of_doubt(chain(&error)),
                 // steps that are damaged hide no other ones
                 Err(error) if error.is_damage() => progress.warn(chain(&error)),
                 batch => {

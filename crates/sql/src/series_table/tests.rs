@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use arrow::array::{ArrayRef, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array};
-use weir_series::{Family, FamilyRows, Resolution, StatisticsWriter, StepRows, StoreOptions};
+use weir_series::{Family, FamilyRows, Resolution, SeriesStore, StatisticsWriter, StepRows, StoreOptions};
 
 use super::*;
 use crate::output::{Format, OutputOptions, write_answer};
@@ -83,10 +83,7 @@ fn a_damaged_step_is_a_gap_and_a_warning() {
 fn a_key_that_is_lost_is_a_warning() {
     let dir = tempfile::tempdir().expect("a folder");
     write(dir.path());
-    let path = dir.path().join("catalogue");
-    let text = fs::read_to_string(&path).expect("a catalogue");
-    let line = text.lines().find(|line| line.ends_with("\tb")).expect("a line");
-    fs::write(&path, text.replace(line, &format!("zz{}", &line[2..]))).expect("written");
+    lose_b(dir.path());
     let of = |key: &str| {
         let statement = format!("SELECT key, sum(bytes) FROM series WHERE step = 1 AND key = '{key}' GROUP BY key");
         ask(&of_folder(dir.path()), &statement).expect("an answer")
@@ -96,6 +93,54 @@ fn a_key_that_is_lost_is_a_warning() {
     assert!(rows.is_empty(), "{rows:?}");
     let said = "the catalogue of keys is damaged: series by total have lost keys, and b may be among them";
     assert_eq!(warnings, [said]);
+}
+
+/// Makes the line of the key b unreadable.
+fn lose_b(dir: &Path) {
+    let path = dir.join("catalogue");
+    let text = fs::read_to_string(&path).expect("a catalogue");
+    let line = text.lines().find(|line| line.ends_with("\tb")).expect("a line");
+    fs::write(&path, text.replace(line, &format!("zz{}", &line[2..]))).expect("written");
+}
+
+/// Reads rows of a folder, of one key or of all; gives how many there are.
+fn rows_of(dir: &Path, key: Option<&str>, progress: &Progress) -> usize {
+    let store = Arc::new(SeriesStore::open(dir).expect("a store"));
+    let keys = key.map(|key| vec![key.to_owned()]);
+    let selection = SeriesSelection { step_secs: 1, families: None, keys, from_secs: FIRST, until_secs: FIRST + 4 };
+    let mut rows = 0;
+    let mut take = |batch: RecordBatch| {
+        rows += batch.num_rows();
+        true
+    };
+    StoredSeries::read(&store, &selection, progress, &mut take).expect("read");
+    rows
+}
+
+#[test]
+fn only_rows_that_are_lost_make_an_answer_less_than_whole() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path());
+    lose_b(dir.path());
+    // a key that never was, and one that is lost: nobody can know which is which
+    for key in ["nothing", "b"] {
+        let progress = Progress::default();
+        assert_eq!(rows_of(dir.path(), Some(key), &progress), 0);
+        assert_eq!((progress.warnings().len(), progress.first_loss()), (1, None), "{key}");
+    }
+    let progress = Progress::default();
+    assert_eq!(rows_of(dir.path(), None, &progress), 4, "those of the key that is left");
+    assert!(progress.first_loss().is_some(), "{:?}", progress.warnings());
+}
+
+#[test]
+fn a_question_that_is_stopped_reads_no_steps() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path());
+    let progress = Progress::default();
+    assert_eq!(rows_of(dir.path(), None, &progress), 8);
+    progress.stop();
+    assert_eq!(rows_of(dir.path(), None, &progress), 0);
 }
 
 /// A store that notes what it is asked.
