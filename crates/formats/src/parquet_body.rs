@@ -2,8 +2,9 @@
 //!
 //! The library that reads Parquet believes a file: it reserves what a footer and the headers of pages claim, and a value that a file
 //! has once can be meant a billion times. So all numbers of a file are looked at before it is (`check`), by a reader of
-//! Thrift that knows the structures of Parquet and nothing else (`thrift`, `layout`): what it does not know is an error, so that
-//! both read the same. What is decoded then takes no more than a stated number of octets, whatever the file says.
+//! Thrift that knows the structures of Parquet and nothing else (`thrift`, `layout`): what it does not know is an error, and so is
+//! a number that has more bits than its field, which the library cuts off, so that both read the same. What is decoded then takes
+//! no more than a stated number of octets, whatever the file says.
 //!
 //! What speaks against it: files are read more narrowly than [`columnar`](crate::columnar) reads them. There are flat columns only,
 //! plain or with a dictionary, compressed with zstd or not at all. Each other way is one more to claim what is not there.
@@ -25,7 +26,8 @@ use crate::panics;
 const BATCH_ROWS: usize = 16_384;
 
 /// Reads a whole file. Flows without a time of reception get `received_ms`, milliseconds since the epoch. A file whose values take
-/// more than `octets_max` once they are decoded is refused before any is.
+/// more than `octets_max` once they are columns of flows is refused before any is decoded; texts with control characters, which are
+/// replaced, may take three times as much.
 pub fn read<B: ChunkReader + AsRef<[u8]> + 'static>(
     body: B,
     received_ms: i64,

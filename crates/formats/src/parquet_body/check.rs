@@ -4,6 +4,8 @@
 //! is the longest of the dictionary where there is one. A text that is long once makes all rows count as long; in return
 //! nothing has to be decoded to know.
 
+use weir_flow::{Column, ColumnType};
+
 use super::layout::{FILE_META_DATA, PAGE_HEADER};
 use super::thrift::{Fields, Malformed, read};
 use crate::arrow_stream::StreamError;
@@ -18,11 +20,18 @@ const HEADER_VALUES_MAX: usize = 64;
 const COLUMNS_MAX: usize = 1024;
 /// Octets of a value of fixed length.
 const FIXED_OCTETS_MAX: u64 = 256;
+/// Octets of the place of a value that has no fixed length.
+const PLACE_OCTETS: u64 = 4;
+/// Octets of the longest address.
+const ADDRESS_OCTETS: u64 = 16;
+/// Octets of a number or a time that is written out: `+262142-12-31T23:59:59.999999999Z` is the longest.
+const WRITTEN_OCTETS: u64 = 40;
 
-/// Numbers of `parquet.thrift`: types of values, repetition, codecs, kinds of pages, encodings.
+/// Numbers of `parquet.thrift`: types of values, repetitions (a value is there, or may be), codecs, kinds of pages, encodings.
 const BYTE_ARRAY: i64 = 6;
 const FIXED_LEN_BYTE_ARRAY: i64 = 7;
-const REPEATED: i64 = 2;
+const REQUIRED: i64 = 0;
+const OPTIONAL: i64 = 1;
 const UNCOMPRESSED: i64 = 0;
 const ZSTD: i64 = 6;
 const DATA_PAGE: i64 = 0;
@@ -50,9 +59,13 @@ struct Leaf {
     physical: i64,
     /// Octets of a value once it is decoded; of one without a fixed length those of its place.
     width: u64,
+    /// Octets of a value as a column of flows has it, without those of a text or of octets that are as long as they were.
+    converted: u64,
 }
 
-/// Looks at all numbers of a file. It takes no more than `octets_max` to decode one that passes.
+/// Looks at all numbers of a file. Of one that passes, pages and the values that they become take no more than `octets_max`; a batch
+/// of its rows is there besides while it is converted, and texts of control characters become three times as long, as these are
+/// replaced.
 pub(super) fn check(file: &[u8], octets_max: usize) -> Result<(), StreamError> {
     let mut budget = Budget { octets_left: octets_max as u64 };
     match file_of(file).and_then(|(footer, chunks)| check_file(&footer, chunks, &mut budget)) {
@@ -125,14 +138,14 @@ fn leaves(footer: &Fields) -> Result<Vec<Leaf>, Refused> {
 }
 
 fn leaf(element: &Fields) -> Result<Leaf, Refused> {
-    if element.int(5).unwrap_or(0) != 0 || element.int(3) == Some(REPEATED) {
+    if element.int(5).unwrap_or(0) != 0 || !matches!(element.int(3), Some(REQUIRED | OPTIONAL)) {
         return Err("it has nested columns or lists")?;
     }
     let physical = element.int(1).ok_or("a column has no type")?;
     let width = match physical {
         // BOOLEAN, INT32 and FLOAT, INT64 and DOUBLE, INT96, and the place of a BYTE_ARRAY
         0 => 1,
-        1 | 4 | BYTE_ARRAY => 4,
+        1 | 4 | BYTE_ARRAY => PLACE_OCTETS,
         2 | 5 => 8,
         3 => 12,
         FIXED_LEN_BYTE_ARRAY => element.size(2)?,
@@ -141,7 +154,25 @@ fn leaf(element: &Fields) -> Result<Leaf, Refused> {
     if width == 0 || width > FIXED_OCTETS_MAX {
         return Err("values of fixed length have none, or more than 256 octets")?;
     }
-    Ok(Leaf { physical, width })
+    let name = element.name(4).and_then(|name| std::str::from_utf8(name).ok());
+    // columns that flows do not have are refused before any is decoded
+    let converted = name.and_then(Column::by_name).map_or(0, |column| converted_width(column, physical, width));
+    Ok(Leaf { physical, width, converted })
+}
+
+/// Octets of a value in a column of flows; `width` is what it has before.
+fn converted_width(column: Column, physical: i64, width: u64) -> u64 {
+    match column.column_type() {
+        ColumnType::U8 => 1,
+        ColumnType::U16 => 2,
+        ColumnType::U32 => 4,
+        ColumnType::U64 | ColumnType::Time => 8,
+        ColumnType::Address | ColumnType::Mac | ColumnType::Octets => PLACE_OCTETS + width.max(ADDRESS_OCTETS),
+        ColumnType::Text if physical == BYTE_ARRAY => PLACE_OCTETS,
+        ColumnType::Text => PLACE_OCTETS + WRITTEN_OCTETS,
+        // lists, which are refused
+        ColumnType::Elements => 0,
+    }
 }
 
 /// The octets of a chunk.
@@ -162,7 +193,7 @@ fn check_chunk(chunk: &Fields, octets: &[u8], leaf: Leaf, rows: u64, budget: &mu
     if chunk.size(5)? != rows {
         return Err("a chunk has not as many values as its row group has rows")?;
     }
-    budget.take(rows.saturating_mul(leaf.width))?;
+    budget.take(rows.saturating_mul(leaf.width.max(leaf.converted)))?;
     let (mut left, mut values, mut is_first) = (octets, 0_u64, true);
     while !left.is_empty() {
         let (header, length) = read(left, PAGE_HEADER, HEADER_VALUES_MAX)?;

@@ -1,7 +1,7 @@
 use std::io::{Seek, Write};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow::datatypes::{Int32Type, Int64Type};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -124,13 +124,15 @@ struct Claims {
     packed: i64,
     at: i64,
     children: i64,
+    /// Of the column: whether it has one value, one or none, or a list.
+    repetition: i64,
     /// Header of the list of row groups: its length and the type of its elements.
     groups: Vec<u8>,
 }
 
 impl Default for Claims {
     fn default() -> Self {
-        Self { rows: 0, rows_of_group: 0, values: 0, packed: 0, at: 4, children: 1, groups: vec![0x1c] }
+        Self { rows: 0, rows_of_group: 0, values: 0, packed: 0, at: 4, children: 1, repetition: 1, groups: vec![0x1c] }
     }
 }
 
@@ -139,7 +141,7 @@ impl Claims {
     fn file(&self, pages: &[u8]) -> Vec<u8> {
         // schema: the root with its children, and 'bytes', an optional INT64
         let root = [&[0x48_u8, 4][..], b"root", &[0x15], &int(self.children), &[0]].concat();
-        let column = [&[0x15_u8][..], &int(2), &[0x25], &int(1), &[0x18, 5], b"bytes", &[0]].concat();
+        let column = [&[0x15_u8][..], &int(2), &[0x25], &int(self.repetition), &[0x18, 5], b"bytes", &[0]].concat();
         // type, encodings, path, codec, values, sizes unpacked and packed, offset
         let meta = [
             &[0x15_u8][..],
@@ -207,16 +209,64 @@ fn a_file_that_lies_is_refused_before_it_is_read() {
     }
     // headers of pages
     let with = |pages: Vec<u8>| refused(&Claims { packed: pages.len() as i64, ..honest() }.file(&pages));
-    assert_eq!(with(page(huge, 22, 2, &octets)), too_large);
-    assert!(with(page(22, huge, 2, &octets)).contains("longer than its chunk"));
-    assert!(with(page(22, 22, huge, &octets)).contains("as many values"));
+    let most = i64::from(i32::MAX);
+    assert_eq!(with(page(most, 22, 2, &octets)), too_large);
+    assert!(with(page(22, most, 2, &octets)).contains("longer than its chunk"));
+    assert!(with(page(22, 22, most, &octets)).contains("as many values"));
+    for page in [page(huge, 22, 2, &octets), page(22, huge, 2, &octets), page(22, 22, huge, &octets)] {
+        assert!(with(page).contains("too large for its field"));
+    }
     assert!(with(page(22, 22, -1, &octets)).contains("missing or negative"));
+}
+
+/// The library reads the lower 32 bits of a number in a field of 32 bits, whatever type is before it.
+#[test]
+fn numbers_that_the_library_would_read_as_others_are_refused() {
+    let octets = [&[2_u8, 0, 0, 0, 4, 1][..], &100_u64.to_le_bytes(), &200_u64.to_le_bytes()].concat();
+    let pages = page(22, 22, 2, &octets);
+    let claims = |repetition: i64| {
+        let packed = pages.len() as i64;
+        Claims { rows: 2, rows_of_group: 2, values: 2, packed, repetition, ..Claims::default() }.file(&pages)
+    };
+    assert_eq!(read_octets(&claims(1), OCTETS_MAX).expect("flows").len(), 1);
+    for list in [2, 3, -1] {
+        assert!(refused(&claims(list)).contains("nested columns or lists"), "{list}");
+    }
+    for cut in [2 + (1 << 32), 1 + (1 << 32), 1 - (1 << 32)] {
+        assert!(refused(&claims(cut)).contains("too large for its field"), "{cut}");
+    }
+    // pages of as many octets, by their lower bits
+    let cut = page(22 + (1 << 32), 22, 2, &octets);
+    let cut = Claims { rows: 2, rows_of_group: 2, values: 2, packed: cut.len() as i64, ..Claims::default() }.file(&cut);
+    assert!(refused(&cut).contains("too large for its field"));
+}
+
+#[test]
+fn values_count_as_what_they_become() {
+    const ROWS: usize = 100_000;
+    let small = || -> ArrayRef { Arc::new(Int32Array::from(vec![7; ROWS])) };
+    let large = || -> ArrayRef { Arc::new(Int64Array::from(vec![7; ROWS])) };
+    // numbers of 8 octets, addresses of 16 and texts of numbers with their places, and times of reception
+    for (name, values, octets) in
+        [("bytes", small(), 8 + 8), ("src_addr", large(), 20 + 8), ("src_label", large(), 44 + 8)]
+    {
+        let file = file(vec![(name, values)], zstd());
+        let octets_max = ROWS * octets - 1;
+        let error = read_octets(&file, octets_max).expect_err("too large");
+        assert_eq!(error, StreamError::TooLarge { octets_max }, "{name}");
+        // the pages, which say one value for all rows
+        let read = read_octets(&file, octets_max + 10_000).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(read.iter().map(FlowBatch::rows).sum::<usize>(), ROWS, "{name}");
+    }
 }
 
 /// Wherever a file ends, and whatever octet of it is another: an error or flows, and never more than there may be.
 #[test]
 fn a_file_that_is_cut_or_damaged_anywhere_is_no_panic() {
+    /// Some times what the file takes.
+    const DAMAGED_OCTETS_MAX: usize = 4096;
     let whole = file(flows(), zstd());
+    assert!(read_octets(&whole, DAMAGED_OCTETS_MAX).is_ok());
     for end in 0..whole.len() {
         assert!(matches!(read_octets(&whole[..end], OCTETS_MAX), Err(StreamError::Parquet(_))), "{end}");
     }
@@ -224,7 +274,14 @@ fn a_file_that_is_cut_or_damaged_anywhere_is_no_panic() {
         for changed in [0x55, 0xff, 0x80, 0x01] {
             let mut damaged = whole.clone();
             damaged[at] ^= changed;
-            let _ = read_octets(&damaged, OCTETS_MAX);
+            let Ok(read) = read_octets(&damaged, DAMAGED_OCTETS_MAX) else { continue };
+            // each row has a time of reception at least
+            let rows: usize = read.iter().map(FlowBatch::rows).sum();
+            assert!(rows * 8 <= DAMAGED_OCTETS_MAX, "octet {at}: {rows} rows");
+            let columns = read.iter().flat_map(|flows| flows.record_batch().columns());
+            let octets: usize = columns.map(|values| values.to_data().get_slice_memory_size().expect("a size")).sum();
+            // offsets of no value and bits of nulls come on top
+            assert!(octets <= DAMAGED_OCTETS_MAX + DAMAGED_OCTETS_MAX / 8 + 64, "octet {at}: {octets} octets");
         }
     }
 }

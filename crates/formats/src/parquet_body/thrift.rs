@@ -10,9 +10,11 @@
 pub(super) enum Kind {
     Bool,
     Byte,
-    /// Of 16, 32 or 64 bits, which are written in one way.
-    Int,
+    /// Of so many bits, 16, 32 or 64, which are written in one way.
+    Int(u32),
     Octets,
+    /// Octets that are kept.
+    Name,
     List(&'static Kind),
     Struct(Layout),
 }
@@ -24,6 +26,7 @@ pub(super) type Layout = &'static [(i16, Kind)];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Int(i64),
+    Name(Vec<u8>),
     List(Vec<Value>),
     Struct(Fields),
     Other,
@@ -49,6 +52,11 @@ impl Fields {
     /// A number that is a count or a size, and is there.
     pub(super) fn size(&self, id: i16) -> Result<u64, Malformed> {
         self.int(id).and_then(|number| u64::try_from(number).ok()).ok_or("a count or a size is missing or negative")
+    }
+
+    /// A name, if it is there.
+    pub(super) fn name(&self, id: i16) -> Option<&[u8]> {
+        if let Some(Value::Name(name)) = self.value(id) { Some(name) } else { None }
     }
 
     /// A structure that is there.
@@ -96,6 +104,24 @@ impl Reader<'_> {
         Err("a number has too many octets")
     }
 
+    /// A number of so many bits. Other readers go by the field, and not by the type that stands before the number, and cut off the
+    /// bits that it has too many: they would read another one.
+    fn int(&mut self, bits: u32) -> Result<i64, Malformed> {
+        let number = self.varint()?;
+        let number = (number >> 1) as i64 ^ -((number & 1) as i64);
+        let spare = i64::BITS.saturating_sub(bits);
+        let is_fit = (number << spare) >> spare == number;
+        if is_fit { Ok(number) } else { Err("a number is too large for its field") }
+    }
+
+    fn text(&mut self) -> Result<&[u8], Malformed> {
+        let octets = usize::try_from(self.varint()?).ok();
+        let end = octets.and_then(|octets| self.at.checked_add(octets));
+        let text = end.and_then(|end| self.octets.get(self.at..end)).ok_or("a text is longer than what is left")?;
+        self.at += text.len();
+        Ok(text)
+    }
+
     fn fields(&mut self, layout: Layout) -> Result<Fields, Malformed> {
         let (mut found, mut id) = (Vec::new(), 0_i16);
         loop {
@@ -119,15 +145,9 @@ impl Reader<'_> {
             // that of a field is in its header
             (Kind::Bool, 1 | 2) if !is_element => Ok(Value::Other),
             (Kind::Bool, 1 | 2) | (Kind::Byte, 3) => self.octet().map(|_| Value::Other),
-            (Kind::Int, 4..=6) => {
-                let number = self.varint()?;
-                Ok(Value::Int((number >> 1) as i64 ^ -((number & 1) as i64)))
-            }
-            (Kind::Octets, 8) => {
-                let octets = usize::try_from(self.varint()?).ok().and_then(|octets| self.at.checked_add(octets));
-                self.at = octets.filter(|end| *end <= self.octets.len()).ok_or("a text is longer than what is left")?;
-                Ok(Value::Other)
-            }
+            (Kind::Int(bits), 4..=6) => self.int(*bits).map(Value::Int),
+            (Kind::Octets, 8) => self.text().map(|_| Value::Other),
+            (Kind::Name, 8) => self.text().map(|name| Value::Name(name.to_vec())),
             (Kind::List(kind), 9) => self.list(kind).map(Value::List),
             (Kind::Struct(layout), 12) => self.fields(layout).map(Value::Struct),
             _ => Err("a field has another type than it should"),
