@@ -208,6 +208,11 @@ pub fn parquet(input: &[u8]) {
     files::read(Format::Parquet, input);
 }
 
+/// Reads a Parquet file that is the body of a request.
+pub fn parquet_body(input: &[u8]) {
+    files::read_parquet_body(input);
+}
+
 /// Panics once two records have been decoded, or two values found in a list. The way there is a valid header, and for v9,
 /// IPFIX and lists of records a template and data that fits it.
 #[cfg(feature = "canary")]

@@ -92,7 +92,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut writer = parquet::arrow::ArrowWriter::try_new(&mut octets, batch.schema(), None)?;
     writer.write(batch)?;
     writer.close()?;
-    write(folder, "parquet", "flows", &octets)?;
+    for target in ["parquet", "parquet_body"] {
+        write(folder, target, "flows", &octets)?;
+    }
     write(folder, "zeek", "tabs", ZEEK.as_bytes())?;
     write(folder, "zeek", "json", JSON.as_bytes())?;
     write(folder, "silk", "rwcut", SILK.as_bytes())?;
