@@ -90,12 +90,12 @@ impl SamplingArgs {
 }
 
 impl ArchiveArgs {
-    /// Opens the SQL engine.
-    pub(crate) fn engine(&self, options: EngineOptions) -> anyhow::Result<Engine> {
+    /// Opens the SQL engine for a statement; an empty one says whether it can be opened.
+    pub(crate) fn engine(&self, options: EngineOptions, statement: &str) -> anyhow::Result<Engine> {
         let options = EngineOptions { corrections: self.sampling.corrections()?, ..options };
         match self.elsewhere()? {
             Some(store) => {
-                let options = EngineOptions { stored_series: self.series_elsewhere()?, ..options };
+                let options = EngineOptions { stored_series: self.series_elsewhere(statement)?, ..options };
                 Ok(Engine::over_stored(store, &options, &QueryControl::default())?)
             }
             None => Ok(Engine::open(&self.archive, &options)?),
@@ -115,16 +115,16 @@ impl ArchiveArgs {
         Ok(None)
     }
 
-    /// The statistics of that store, if it has any.
+    /// The statistics of that store, if it has any and the statement can name them.
     #[cfg(feature = "cassandra")]
-    fn series_elsewhere(&self) -> anyhow::Result<Option<Arc<dyn StoredSeries>>> {
-        let named = cluster::ClusterSeries::named(&self.archive)?;
+    fn series_elsewhere(&self, statement: &str) -> anyhow::Result<Option<Arc<dyn StoredSeries>>> {
+        let named = cluster::ClusterSeries::named(&self.archive, statement)?;
         Ok(named.map(|series| Arc::new(series) as Arc<dyn StoredSeries>))
     }
 
     #[cfg(not(feature = "cassandra"))]
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "there is no other store without the feature")]
-    fn series_elsewhere(&self) -> anyhow::Result<Option<Arc<dyn StoredSeries>>> {
+    fn series_elsewhere(&self, _statement: &str) -> anyhow::Result<Option<Arc<dyn StoredSeries>>> {
         Ok(None)
     }
 

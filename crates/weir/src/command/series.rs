@@ -35,6 +35,12 @@ pub(crate) const FOLDER: &str = "statistics";
 /// What the address of a cluster begins with.
 const CLUSTER: &str = "cassandra://";
 
+/// What to do where a cluster is named in place of a folder.
+#[cfg(feature = "cassandra")]
+const CLUSTER_HINT: &str = "weir series ls, fetch, plot and export read from a cluster";
+#[cfg(not(feature = "cassandra"))]
+const CLUSTER_HINT: &str = "this weir was built without the feature cassandra, and reads from no cluster";
+
 /// The key of what is not among the largest keys.
 const OTHER: &str = "other";
 
@@ -81,9 +87,7 @@ impl StoreArgs {
 
     fn folder(&self) -> anyhow::Result<PathBuf> {
         if self.cluster().is_some() {
-            bail!(
-                "this needs a folder, and not a cluster\nhint: weir series ls, fetch, plot and export read from a cluster"
-            );
+            bail!("this needs a folder, and not a cluster\nhint: {CLUSTER_HINT}");
         }
         match (&self.statistics, &self.archive) {
             (Some(folder), _) => Ok(folder.clone()),

@@ -92,15 +92,15 @@ impl Args {
             .map(Arc::new)
     }
 
-    /// Opens the archive as it is now.
-    fn engine(&self, enrichment: &Arc<Enrichment>) -> anyhow::Result<Engine> {
+    /// Opens the archive as it is now, for a statement.
+    fn engine(&self, enrichment: &Arc<Enrichment>, statement: &str) -> anyhow::Result<Engine> {
         let options = EngineOptions {
             tables: self.tables.clone(),
             zone: self.zone(),
             enrichment: Arc::clone(enrichment),
             ..self.archive.engine_options()
         };
-        self.archive.engine(options)
+        self.archive.engine(options, statement)
     }
 
     /// Zone of times that are written without one, and of those that are printed.
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         text => text.to_owned(),
     };
     let foreground = ForegroundQuery::new(&args.foreground)?;
-    let engine = args.engine(&args.load_enrichment()?)?;
+    let engine = args.engine(&args.load_enrichment()?, &statement)?;
     let result = write(args, &statement, &engine, &foreground);
     if !foreground.control().progress.warnings().is_empty() {
         foreground.clear_progress();

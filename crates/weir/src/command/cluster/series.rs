@@ -13,6 +13,8 @@ use weir_sql::stored_series::{SeriesSelection, StoredSeries};
 
 /// Partitions whose rows are in memory at once.
 const PARTITIONS_AT_ONCE: usize = 64;
+/// What a statement has in it that reads the table, or lists tables.
+const NAMING: [&str; 3] = ["series", "show", "information_schema"];
 
 /// The table `series` of a keyspace.
 pub(crate) struct ClusterSeries {
@@ -28,10 +30,11 @@ impl std::fmt::Debug for ClusterSeries {
 }
 
 impl ClusterSeries {
-    /// Connects to the cluster that an argument for the folder of an archive names; `None` when it has no statistics. Questions about
-    /// flows do not fail because of statistics.
-    pub(crate) fn named(archive: &Path) -> anyhow::Result<Option<Self>> {
-        let Some(url) = super::address(archive) else { return Ok(None) };
+    /// Connects to the cluster that an argument for the folder of an archive names; `None` when it has no statistics, or the statement
+    /// cannot name them: statistics take a connection of their own, and their columns are known only by it. Questions about flows
+    /// do not fail because of statistics.
+    pub(crate) fn named(archive: &Path, statement: &str) -> anyhow::Result<Option<Self>> {
+        let Some(url) = super::address(archive).filter(|_| may_name(statement)) else { return Ok(None) };
         let options = crate::command::forward::cluster(url).map_err(anyhow::Error::msg)?;
         match StatisticsReader::connect(options) {
             Ok(reader) => Ok(Some(Self { schema: reader.schema(), reader: Some(reader) })),
@@ -42,6 +45,12 @@ impl ClusterSeries {
             }
         }
     }
+}
+
+/// Whether a statement may name the table. Nothing is parsed: a text that has one of the words for another reason costs a connection.
+fn may_name(statement: &str) -> bool {
+    let statement = statement.to_ascii_lowercase();
+    NAMING.iter().any(|word| statement.contains(word))
 }
 
 impl Drop for ClusterSeries {
@@ -99,5 +108,28 @@ impl StoredSeries for ClusterSeries {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_statements_that_may_name_the_table_connect_for_it() {
+        let naming = [
+            "SELECT sum(bytes) FROM series WHERE step = 60",
+            "select count(*) from \"series\"",
+            "WITH a AS (SELECT * FROM Series WHERE step = 1) SELECT * FROM a",
+            "SHOW TABLES",
+            "DESCRIBE series",
+            "SELECT table_name FROM information_schema.tables",
+        ];
+        assert!(naming.iter().all(|statement| may_name(statement)));
+        let others = ["", "SELECT count(*) FROM flows", "EXPLAIN SELECT * FROM exporter_books", "DESCRIBE flows"];
+        assert!(!others.iter().any(|statement| may_name(statement)));
+        // nothing answers there, and nothing is asked
+        let cluster = Path::new("cassandra://127.0.0.1:1/weir");
+        assert!(ClusterSeries::named(cluster, others[1]).expect("no statistics").is_none());
     }
 }

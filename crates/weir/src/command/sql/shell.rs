@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         running: Interrupts::catch()?,
     };
     // a folder that is no archive is an error at once, and not of the first statement
-    drop(args.engine(&enrichment)?);
+    drop(args.engine(&enrichment, "")?);
     if is_typed { shell.interactive() } else { shell.piped() }
 }
 
@@ -176,7 +176,7 @@ impl Shell<'_> {
     fn ask(&self, statement: &str, is_paged: bool) -> anyhow::Result<()> {
         let began = Instant::now();
         let control = self.running.next(self.args.foreground.time_limit());
-        let engine = self.args.engine(&self.enrichment)?;
+        let engine = self.args.engine(&self.enrichment, statement)?;
         let result = self.print(statement, &engine, &control, is_paged);
         report_warnings(&control.progress);
         match result {
