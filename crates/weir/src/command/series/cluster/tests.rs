@@ -66,13 +66,8 @@ fn rows_become_series_over_the_steps_that_are_wanted() {
 
 #[test]
 fn the_last_step_is_of_any_series() {
-<<<<<<< HEAD
-    let day_ms = 1440 * 60_000;
-    let partition = |by: &str, step_secs, day| StatisticsPartition {
-=======
     let day_ms: i64 = 1440 * 60_000;
     let partition = |by: &str, step_secs: u32, day: i64| StatisticsPartition {
->>>>>>> mendc
         by: by.to_owned(),
         key: "a".to_owned(),
         step_secs,
