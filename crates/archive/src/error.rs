@@ -394,7 +394,7 @@ impl ArchiveError {
             Self::UnknownPosition { .. } => Some("follow it from its start, 0:0, or from a snapshot of now"),
             Self::NotAnExport { .. } => Some("weir archive export writes a folder that can be imported"),
             Self::NotEmpty { .. } => Some("name a folder that does not exist yet"),
-            Self::NotAnArchive { path } => hint_at_what_is_there(path),
+            Self::NotAnArchive { path, .. } => hint_at_what_is_there(path),
             _ => None,
         }
     }

@@ -251,7 +251,9 @@ impl EarlierFiles {
         for (file, known) in files.known.iter().chain(&files.begun).filter(|(file, _)| file.octets > 0) {
             by_name.entry(last_part(&known.name).to_owned()).or_default().push((*file, known.name.clone()));
         }
-        by_name.values_mut().for_each(|files| files.sort_by_key(|(file, _)| file.octets));
+        for files in by_name.values_mut() {
+            files.sort_by_key(|(file, _)| file.octets);
+        }
         Self { by_name }
     }
 

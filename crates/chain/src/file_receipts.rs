@@ -120,7 +120,9 @@ mod tests {
             delivery.side_tables.receipts.remove(0)
         };
         let last = last.map(|(has_flows, kept)| (receipt(has_flows), kept));
-        before.iter().for_each(|&(has_flows, kept)| receipt(has_flows).tell(kept));
+        for &(has_flows, kept) in before {
+            receipt(has_flows).tell(kept);
+        }
         receipts.ended(FileEnd::Damaged);
         let first = files.try_iter().count();
         if let Some((receipt, kept)) = last {

@@ -5,7 +5,6 @@
 
 pub mod options;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -172,6 +171,7 @@ impl Source for Live {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::net::SocketAddr;
     use std::net::UdpSocket;
 
     use arrow::array::AsArray;

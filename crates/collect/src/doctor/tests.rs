@@ -156,10 +156,10 @@ fn without_fault_there_is_no_finding() {
     let text = report(&good(9, 60)).to_string();
     assert!(Doctor::default().report(&[], &Machine::default()).to_string().starts_with("no export came"));
     let of_packets = |packets| Machine { packets: Some(packets), ..Machine::default() };
-    let text = |packets| Doctor::default().report(&[], &of_packets(packets)).to_string();
+    let of_capture = |packets| Doctor::default().report(&[], &of_packets(packets)).to_string();
     let expected = "no export is among the 7 packets of the capture\nhint: weir meter makes flows of packets\n";
-    assert_eq!(text(7), expected);
-    assert_eq!(text(0), "the capture has no packets\n");
+    assert_eq!(of_capture(7), expected);
+    assert_eq!(of_capture(0), "the capture has no packets\n");
     assert!(text.contains("nothing is wrong") && text.contains("flows: complete"), "{text}");
 }
 

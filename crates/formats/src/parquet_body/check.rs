@@ -94,7 +94,7 @@ fn file_of(file: &[u8]) -> Result<(Fields, &[u8]), Refused> {
     let (rest, length) = rest.split_last_chunk::<4>().ok_or("it has no footer")?;
     let length = u32::from_le_bytes(*length) as usize;
     if length > FOOTER_OCTETS_MAX {
-        return Err("its footer is larger than 1 MiB")?;
+        return Err("its footer is larger than 1 MiB".into());
     }
     let start = rest.len().checked_sub(length).ok_or("its footer is longer than what is there")?;
     let (footer, _) = read(&rest[start..], FILE_META_DATA, FOOTER_VALUES_MAX)?;
@@ -109,7 +109,7 @@ fn check_file(footer: &Fields, file: &[u8], budget: &mut Budget) -> Result<(), R
         rows = rows.checked_add(of_group).ok_or("it has too many rows")?;
         let chunks = group.structs(1)?;
         if chunks.len() != leaves.len() {
-            return Err("a row group has not one chunk for each column")?;
+            return Err("a row group has not one chunk for each column".into());
         }
         for (leaf, chunk) in leaves.iter().zip(chunks) {
             let chunk = chunk.inner(3)?;
@@ -122,7 +122,7 @@ fn check_file(footer: &Fields, file: &[u8], budget: &mut Budget) -> Result<(), R
         budget.take(of_group.saturating_mul(8))?;
     }
     if rows != footer.size(3)? {
-        return Err("its row groups have not as many rows as it says")?;
+        return Err("its row groups have not as many rows as it says".into());
     }
     Ok(())
 }
@@ -132,14 +132,14 @@ fn leaves(footer: &Fields) -> Result<Vec<Leaf>, Refused> {
     let elements = footer.structs(2)?;
     let (root, leaves) = elements.split_first().ok_or("it has no schema")?;
     if root.int(5) != i64::try_from(leaves.len()).ok() || leaves.len() > COLUMNS_MAX {
-        return Err("it has nested columns, or too many")?;
+        return Err("it has nested columns, or too many".into());
     }
     leaves.iter().map(|element| leaf(element)).collect()
 }
 
 fn leaf(element: &Fields) -> Result<Leaf, Refused> {
     if element.int(5).unwrap_or(0) != 0 || !matches!(element.int(3), Some(REQUIRED | OPTIONAL)) {
-        return Err("it has nested columns or lists")?;
+        return Err("it has nested columns or lists".into());
     }
     let physical = element.int(1).ok_or("a column has no type")?;
     let width = match physical {
@@ -149,10 +149,10 @@ fn leaf(element: &Fields) -> Result<Leaf, Refused> {
         2 | 5 => 8,
         3 => 12,
         FIXED_LEN_BYTE_ARRAY => element.size(2)?,
-        _ => return Err("a column has an unknown type")?,
+        _ => return Err("a column has an unknown type".into()),
     };
     if width == 0 || width > FIXED_OCTETS_MAX {
-        return Err("values of fixed length have none, or more than 256 octets")?;
+        return Err("values of fixed length have none, or more than 256 octets".into());
     }
     let name = element.name(4).and_then(|name| std::str::from_utf8(name).ok());
     // columns that flows do not have are refused before any is decoded
@@ -186,12 +186,12 @@ fn octets_of<'a>(chunk: &Fields, file: &'a [u8]) -> Result<&'a [u8], Refused> {
 
 fn check_chunk(chunk: &Fields, octets: &[u8], leaf: Leaf, rows: u64, budget: &mut Budget) -> Result<(), Refused> {
     if chunk.int(1) != Some(leaf.physical) {
-        return Err("a chunk has another type than its column")?;
+        return Err("a chunk has another type than its column".into());
     }
     let codec = chunk.int(4).filter(|codec| [UNCOMPRESSED, ZSTD].contains(codec));
     let codec = codec.ok_or("it is compressed otherwise than with zstd")?;
     if chunk.size(5)? != rows {
-        return Err("a chunk has not as many values as its row group has rows")?;
+        return Err("a chunk has not as many values as its row group has rows".into());
     }
     budget.take(rows.saturating_mul(leaf.width.max(leaf.converted)))?;
     let (mut left, mut values, mut is_first) = (octets, 0_u64, true);
@@ -206,13 +206,13 @@ fn check_chunk(chunk: &Fields, octets: &[u8], leaf: Leaf, rows: u64, budget: &mu
             }
             Some(DATA_PAGE) => values = values.saturating_add(values_of(header.inner(5)?, 2)?),
             Some(DATA_PAGE_V2) => values = values.saturating_add(page.values_v2(header.inner(8)?)?),
-            _ => return Err("a page is of another kind, or a dictionary is not the first")?,
+            _ => return Err("a page is of another kind, or a dictionary is not the first".into()),
         }
         left = &left[length + page.packed.len()..];
         is_first = false;
     }
     if values != rows {
-        return Err("pages have not as many values as their row group has rows")?;
+        return Err("pages have not as many values as their row group has rows".into());
     }
     Ok(())
 }

@@ -126,7 +126,7 @@ impl Reader<'_> {
         let (mut found, mut id) = (Vec::new(), 0_i16);
         loop {
             let header = self.octet()?;
-            if header & 0xf == 0 {
+            if header.trailing_zeros() >= 4 {
                 return Ok(Fields(found));
             }
             let step = i16::from(header >> 4);
