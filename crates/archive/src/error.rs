@@ -463,6 +463,20 @@ impl ArchiveError {
     }
 }
 
+/// What can be done with what is in the place of an archive.
+fn hint_at_what_is_there(path: &Path) -> Option<&'static str> {
+    if path.is_file() {
+        return Some("it is a file; an archive is a folder, which weir meter, weir import and weir collect make");
+    }
+    let mut entries = fs::read_dir(path).ok()?.filter_map(Result::ok).peekable();
+    if entries.peek().is_none() {
+        return Some("the folder is empty");
+    }
+    let is_of_nfcapd = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("nfcapd.");
+    let hint = "it has files of nfcapd: weir nfdump -R reads them, and weir import takes them into an archive";
+    entries.any(is_of_nfcapd).then_some(hint)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -484,18 +498,4 @@ mod tests {
         assert!(error.hint().is_some_and(|hint| hint.contains("--repair") && !hint.contains('\n')));
         assert_eq!(error.to_string(), "tail 'x' is damaged: 3 octets are no frames, or follow such");
     }
-}
-
-/// What can be done with what is in the place of an archive.
-fn hint_at_what_is_there(path: &Path) -> Option<&'static str> {
-    if path.is_file() {
-        return Some("it is a file; an archive is a folder, which weir meter, weir import and weir collect make");
-    }
-    let mut entries = fs::read_dir(path).ok()?.filter_map(Result::ok).peekable();
-    if entries.peek().is_none() {
-        return Some("the folder is empty");
-    }
-    let is_of_nfcapd = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("nfcapd.");
-    let hint = "it has files of nfcapd: weir nfdump -R reads them, and weir import takes them into an archive";
-    entries.any(is_of_nfcapd).then_some(hint)
 }

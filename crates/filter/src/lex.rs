@@ -119,6 +119,9 @@ fn stray(text: &str, at: usize) -> ParseError {
         b'&' => error.with_hint("write 'and'".to_owned()),
         b'|' => error.with_hint("write 'or'".to_owned()),
         b'~' if !has_subject(&text[..at]) => error.with_hint("write 'not'".to_owned()),
+        b'*' if text[..at].ends_with(|last: char| last.is_ascii_digit() || ".:".contains(last)) => {
+            error.with_hint("write a network as in 'net 10.0.0.0/24'".to_owned())
+        }
         // other languages match texts with these
         b'~' | b'*' => error.with_hint(hint_at_like(rest)),
         b'{' | b'}' => error.with_hint("group with ( ), list with [ ]".to_owned()),
@@ -131,7 +134,7 @@ fn has_subject(before: &str) -> bool {
     let before = before.trim_end();
     let length = before.bytes().rev().take_while(|octet| is_word(*octet)).count();
     match &before[before.len() - length..] {
-        "" => before.ends_with('='),
+        "" => before.ends_with(['=', '!']),
         word => !["and", "or", "not"].iter().any(|connective| word.eq_ignore_ascii_case(connective)),
     }
 }

@@ -77,7 +77,9 @@ fn batch(from: usize, rows: usize, total: usize, random: &mut Random) -> FlowBat
 fn append(writer: &mut Writer, delivery: &Delivery) {
     match writer.append(delivery.clone()) {
         Err(error) if error.is_too_large() => {
-            delivery.halves().expect("rows").iter().for_each(|half| append(writer, half))
+            for half in &delivery.halves().expect("rows") {
+                append(writer, half);
+            }
         }
         done => drop(done.expect("appended")),
     }

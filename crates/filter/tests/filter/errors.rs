@@ -177,6 +177,7 @@ fn strange_characters() {
         let hint = "hint: write like '%google%' for texts with this in them";
         check(text, &format!("{}^ a filter has no '{stray}'\n{hint}", " ".repeat(at)));
     }
+    check("src ip 10.0.0.*", "              ^ a filter has no '*'\nhint: write a network as in 'net 10.0.0.0/24'");
     check(
         "dns_name google*",
         "               ^ a filter has no '*'\nhint: write like '%…%' for texts with this in them",

@@ -29,7 +29,7 @@ impl BooksSums {
     /// How complete the flows are that these sums are about.
     pub fn completeness(&self) -> Completeness {
         let mut all = Completeness::default();
-        let (mut datagrams, mut records, mut missing) = (0_u64, 0_u64, 0_u64);
+        let (mut datagrams, mut records, mut missing, mut unread) = (0_u64, 0_u64, 0_u64, 0_u64);
         let add = |to: &mut u64, count: u64| *to = to.saturating_add(count);
         for counts in self.counts() {
             let of = |counter: Counter| counts[counter as usize];
@@ -55,15 +55,21 @@ impl BooksSums {
             add(&mut all.undecodable_datagrams, of(Counter::DatagramsUndecodable));
             add(&mut all.undecodable_sets, sum(counts, &[Counter::SetsUndecodable, Counter::SetsExpired]));
             add(&mut all.waiting_sets, sets_waiting(counts));
+            add(&mut unread, sets_waiting(counts).saturating_add(of(Counter::SetsExpired)));
             add(&mut all.unsequenced_datagrams, of(Counter::DatagramsUnsequenced));
         }
         // What was dropped before its sender was known is like the average of all; some of it is also missing by
         // sequence numbers, so the larger of both is what is missing at least.
         let dropped = times(all.dropped_datagrams, records, datagrams);
+        // How many records a set has is not known before its Template comes. Most datagrams are of one set, so it is as
+        // many as they had.
+        all.unread_sets = unread;
+        let unread = times(unread, records, datagrams);
         for (place, day) in all.cut_days.iter_mut().zip(self.cut_days()) {
             *place = Some(day);
         }
-        all.missing = all.lost_records.saturating_add(missing).max(dropped).saturating_add(all.not_stored);
+        let lost = all.lost_records.saturating_add(missing).max(dropped);
+        all.missing = lost.saturating_add(all.not_stored).saturating_add(unread);
         all
     }
 }
@@ -102,9 +108,11 @@ pub struct Completeness {
     pub undecodable_sets: u64,
     /// Data Sets that wait for their Template.
     pub waiting_sets: u64,
+    /// Data Sets that wait for their Template, or have waited for nothing.
+    pub unread_sets: u64,
     /// Datagrams of exporters whose numbering is of no use.
     pub unsequenced_datagrams: u64,
-    /// Records that are missing, as far as known or estimated. Datagrams dropped here are most often missing by
+    /// Records that are missing, as far as known or estimated, those of unread sets among them. Datagrams dropped here are most often missing by
     /// sequence numbers as well, so this is the larger of both and not their sum.
     pub missing: u64,
     /// Days that the time range cuts, and of which all of the day is in these numbers because their books are kept by
@@ -146,16 +154,11 @@ impl Completeness {
 
     /// Whether part of what is missing is estimated.
     pub fn is_estimate(&self) -> bool {
-        self.lost_datagrams > 0 || self.dropped_datagrams > 0
+        self.lost_datagrams > 0 || self.dropped_datagrams > 0 || self.unread_sets > 0
     }
 
-    /// The share of records that are there, in ten thousandths; less than 10,000 where any is missing, or may be. `None` while
-    /// Data Sets wait for their Template: how many records they have is not known before it comes, and may be most of all.
-    pub fn share(&self) -> Option<u64> {
-        (self.waiting_sets == 0).then(|| self.share_of_known())
-    }
-
-    fn share_of_known(&self) -> u64 {
+    /// The share of records that are there, in ten thousandths; less than 10,000 where any is missing, or may be.
+    pub fn share(&self) -> u64 {
         let present = self.stored.saturating_add(self.filtered);
         if self.is_complete() {
             return 10_000;
@@ -188,14 +191,14 @@ impl fmt::Display for Completeness {
         reason(self.undecodable_datagrams, "datagrams undecodable");
         reason(self.undecodable_sets, "sets undecodable");
         reason(self.waiting_sets, "sets waiting for a template");
-        match self.share() {
-            None => write!(f, "completeness unknown: {reasons}")?,
-            Some(_) if self.is_complete() => f.write_str("complete")?,
-            Some(_) if self.missing == 0 => write!(f, "complete as far as is known: {reasons}")?,
-            Some(share) => {
-                let about = if self.is_estimate() { "about " } else { "" };
-                write!(f, "{about}{}.{:02} % complete: {reasons}", share / 100, share % 100)?;
-            }
+        let share = self.share();
+        if self.is_complete() {
+            f.write_str("complete")?;
+        } else if self.missing == 0 {
+            write!(f, "complete as far as is known: {reasons}")?;
+        } else {
+            let about = if self.is_estimate() { "about " } else { "" };
+            write!(f, "{about}{}.{:02} % complete: {reasons}", share / 100, share % 100)?;
         }
         if self.unsequenced_datagrams > 0 {
             write!(
@@ -257,12 +260,8 @@ mod tests {
         let dropped = row(60_000, None, &[(KernelDrops, 4)]);
         check(&[whole.clone(), dropped], "about 99.00 % complete: 4 datagrams dropped here");
         let waiting = row(60_000, Some(3), &[(Counter::SetsWaitingIn, 3), (Counter::SetsWaitingOut, 1)]);
-        check(&[whole.clone(), waiting.clone()], "completeness unknown: 2 sets waiting for a template");
-        let lost = row(120_000, Some(1), &[(RecordsLost, 20)]);
-        check(
-            &[whole, waiting, lost],
-            "completeness unknown: 20 records lost on the way, 2 sets waiting for a template",
-        );
+        // 9,987 records came in 400 datagrams, so 2 sets have some 50
+        check(&[whole, waiting], "about 99.50 % complete: 2 sets waiting for a template");
         // of a datagram of sFlow that did not come the samples are missing, too
         let values = [(RecordsStored, 80), (DatagramsDecoded, 10), (DatagramsLost, 1), (Counter::SamplesLost, 20)];
         check(
@@ -297,25 +296,20 @@ mod tests {
         let undecodable = row(60_000, Some(1), &[(Counter::RecordsStored, 10), (Counter::SetsExpired, 3)]);
         sums.add(&BooksBatch::from_rows(&[undecodable]), 60_000, 180_000);
         let found = sums.completeness();
-        assert_eq!(
-            (found.share(), found.to_string().as_str()),
-            (Some(9_999), "complete as far as is known: 3 sets undecodable")
-        );
-        assert_eq!(BooksSums::default().completeness().share(), Some(10_000));
+        assert_eq!((found.share(), found.to_string().as_str()), (7_692, "about 76.92 % complete: 3 sets undecodable"));
+        assert_eq!(BooksSums::default().completeness().share(), 10_000);
         // nothing else came: no flow is there of none that is known
-        for counter in [Counter::SetsExpired, Counter::DatagramsUndecodable] {
+        let (is_estimated, is_not) = ("about 0.00 % complete: 1 ", "complete as far as is known: 1 ");
+        for (counter, expected) in [
+            (Counter::SetsExpired, is_estimated),
+            (Counter::SetsWaitingIn, is_estimated),
+            (Counter::DatagramsUndecodable, is_not),
+        ] {
             let mut sums = BooksSums::default();
             sums.add(&BooksBatch::from_rows(&[row(60_000, Some(1), &[(counter, 1)])]), 60_000, 180_000);
-            assert_eq!((sums.completeness().share(), sums.completeness().is_complete()), (Some(0), false));
-            assert!(sums.completeness().to_string().starts_with("complete as far as is known: 1 "));
+            assert_eq!((sums.completeness().share(), sums.completeness().is_complete()), (0, false));
+            assert!(sums.completeness().to_string().starts_with(expected));
         }
-    }
-
-    #[test]
-    fn what_waits_for_a_template_has_no_percentage() {
-        let waiting = Completeness { stored: 300, waiting_sets: 14, ..Completeness::default() };
-        assert_eq!((waiting.share(), waiting.is_complete()), (None, false));
-        assert_eq!(Completeness { waiting_sets: 0, ..waiting }.share(), Some(10_000));
     }
 
     #[test]

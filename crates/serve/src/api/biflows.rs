@@ -71,7 +71,7 @@ pub(crate) struct BiflowParams {
 /// Lists conversations: both directions as one row, whose columns `_reverse` are null where there is one direction only.
 #[utoipa::path(
     get, path = "/biflows", tag = "questions", params(BiflowParams),
-    responses((status = 200, body = TableAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = TableAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn biflows(
     State(service): State<Arc<Service>>,

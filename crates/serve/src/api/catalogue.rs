@@ -23,7 +23,7 @@ pub(crate) struct ColumnInfo {
 /// Lists the columns of flows.
 #[utoipa::path(
     get, path = "/columns", tag = "catalogue",
-    responses((status = 200, body = Vec<ColumnInfo>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<ColumnInfo>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn columns() -> Answered<Response> {
     let words = weir_filter::words();
@@ -67,7 +67,7 @@ pub(crate) struct FilterMistake {
 /// Checks a filter.
 #[utoipa::path(
     get, path = "/filter/check", tag = "catalogue", params(FilterParams),
-    responses((status = 200, body = FilterCheck), (status = "default", body = Problem))
+    responses((status = 200, body = FilterCheck), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn check_filter(Params(params): Params<FilterParams>) -> Answered<Response> {
     let parsed = match params.filter.trim() {
@@ -107,7 +107,7 @@ pub(crate) struct Completion {
 /// Lists the words that may stand where a filter is being written.
 #[utoipa::path(
     get, path = "/filter/complete", tag = "catalogue", params(CompleteParams),
-    responses((status = 200, body = Vec<Completion>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<Completion>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn complete_filter(Params(params): Params<CompleteParams>) -> Answered<Response> {
     let at = params.at.unwrap_or(params.filter.len()).min(params.filter.len());

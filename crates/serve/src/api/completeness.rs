@@ -46,7 +46,7 @@ impl CounterBody {
 /// Says how complete the flows of a window are, by the books.
 #[utoipa::path(
     get, path = "/completeness", tag = "books", params(WindowParams),
-    responses((status = 200, body = CompletenessAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = CompletenessAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn completeness(
     State(service): State<Arc<Service>>,

@@ -63,7 +63,7 @@ pub(crate) struct Panel {
 /// Lists the dashboards.
 #[utoipa::path(
     get, path = "/dashboards", tag = "dashboards",
-    responses((status = 200, body = Vec<DashboardBody>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<DashboardBody>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
     // filters of others may name addresses
@@ -80,7 +80,7 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
 #[utoipa::path(
     get, path = "/dashboards/{name}", tag = "dashboards",
     params(("name" = String, Path, description = "The name of the dashboard")),
-    responses((status = 200, body = DashboardBody), (status = "default", body = Problem))
+    responses((status = 200, body = DashboardBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn show(
     State(service): State<Arc<Service>>,
@@ -101,7 +101,7 @@ pub(crate) async fn show(
     put, path = "/dashboards/{name}", tag = "dashboards",
     request_body(content = String, content_type = "application/toml"),
     params(("name" = String, Path, description = "The name of the dashboard")),
-    responses((status = 200, body = DashboardBody), (status = "default", body = Problem))
+    responses((status = 200, body = DashboardBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn put(
     State(service): State<Arc<Service>>,
@@ -124,7 +124,7 @@ pub(crate) async fn put(
 #[utoipa::path(
     delete, path = "/dashboards/{name}", tag = "dashboards",
     params(("name" = String, Path, description = "The name of the dashboard")),
-    responses((status = 204), (status = "default", body = Problem))
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn delete(
     State(service): State<Arc<Service>>,

@@ -83,7 +83,7 @@ pub(crate) struct DownloadParams {
     get, path = "/flows/download", tag = "questions", params(DownloadParams),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = "default", body = Problem)
+        (status = "default", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn download(

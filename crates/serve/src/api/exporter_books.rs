@@ -53,7 +53,7 @@ impl DomainBooks {
 #[utoipa::path(
     get, path = "/exporters/{address}", tag = "books",
     params(("address" = String, Path, description = "The address of the exporter"), WindowParams),
-    responses((status = 200, body = Vec<DomainBooks>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<DomainBooks>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn show(
     State(service): State<Arc<Service>>,

@@ -117,7 +117,7 @@ pub(super) fn window_range(window: &TimeWindow) -> (i64, i64) {
 /// Lists exporters with their books and what is wrong with them.
 #[utoipa::path(
     get, path = "/exporters", tag = "books", params(WindowParams),
-    responses((status = 200, body = Vec<ExporterBooks>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<ExporterBooks>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn exporters(
     State(service): State<Arc<Service>>,

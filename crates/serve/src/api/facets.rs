@@ -92,7 +92,7 @@ pub(crate) struct FacetBody {
 /// Ranks the values of several columns for the same flows, which are read once where a filter takes them.
 #[utoipa::path(
     get, path = "/facets", tag = "questions", params(FacetParams),
-    responses((status = 200, body = FacetsAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = FacetsAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn facets(
     State(service): State<Arc<Service>>,

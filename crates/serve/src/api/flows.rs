@@ -66,7 +66,7 @@ pub(crate) struct FlowsParams {
 /// with.
 #[utoipa::path(
     get, path = "/flows", tag = "questions", params(FlowsParams),
-    responses((status = 200, body = TableAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = TableAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn flows(
     State(service): State<Arc<Service>>,
@@ -163,7 +163,7 @@ pub(crate) struct EstimateBody {
 /// indexes of segments know about it. No flows are read for it.
 #[utoipa::path(
     get, path = "/estimate", tag = "questions", params(EstimateParams),
-    responses((status = 200, body = EstimateBody), (status = "default", body = Problem))
+    responses((status = 200, body = EstimateBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn estimate(
     State(service): State<Arc<Service>>,

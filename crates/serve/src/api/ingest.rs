@@ -112,7 +112,7 @@ pub(crate) struct IngestAnswer {
         (String = "text/csv")
     )),
     responses(
-        (status = 200, body = IngestAnswer), (status = 202, body = IngestAnswer), (status = "default", body = Problem)
+        (status = 200, body = IngestAnswer), (status = 202, body = IngestAnswer), (status = "default", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn ingest(

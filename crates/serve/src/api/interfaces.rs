@@ -90,7 +90,7 @@ pub(super) type InterfaceKey = (Vec<u8>, u32);
 /// Lists interfaces with what went through them, those with most octets first.
 #[utoipa::path(
     get, path = "/interfaces", tag = "books", params(InterfacesParams),
-    responses((status = 200, body = Vec<InterfaceBody>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<InterfaceBody>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn interfaces(
     State(service): State<Arc<Service>>,

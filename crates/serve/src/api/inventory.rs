@@ -69,7 +69,7 @@ pub(crate) struct TableSize {
 /// Says what the archive has.
 #[utoipa::path(
     get, path = "/archive", tag = "archive",
-    responses((status = 200, body = ArchiveAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = ArchiveAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn archive(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
     asker.needs_all_flows()?;

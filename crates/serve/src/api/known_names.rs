@@ -66,7 +66,7 @@ type Names = BTreeMap<String, BTreeMap<String, KnownName>>;
     post, path = "/names", tag = "catalogue", request_body = NamesBody,
     responses(
         (status = 200, body = BTreeMap<String, BTreeMap<String, KnownName>>),
-        (status = "default", body = Problem)
+        (status = "default", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn names(

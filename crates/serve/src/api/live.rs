@@ -30,7 +30,7 @@ static TOLD_S: AtomicI64 = AtomicI64::new(0);
     get, path = "/live", tag = "service",
     responses(
         (status = 200, body = LiveSample, content_type = "text/event-stream"),
-        (status = "default", body = Problem)
+        (status = "default", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn live(

@@ -67,7 +67,7 @@ impl RankParams {
 /// Ranks the values of a field. A field with two sides, such as ip or port, counts a flow for each of them.
 #[utoipa::path(
     get, path = "/rank", tag = "questions", params(RankParams),
-    responses((status = 200, body = TableAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = TableAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn rank(
     State(service): State<Arc<Service>>,
@@ -85,7 +85,7 @@ pub(crate) async fn rank(
 /// Groups flows by several columns.
 #[utoipa::path(
     get, path = "/group", tag = "questions", params(RankParams),
-    responses((status = 200, body = TableAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = TableAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn group(
     State(service): State<Arc<Service>>,

@@ -17,7 +17,7 @@ use crate::version_keeper::KEEPING_MAX;
 /// Reads users, certificates, what is known about addresses and corrections of sampling again, as SIGHUP does. What is wrong leaves all as it was.
 #[utoipa::path(
     post, path = "/reload", tag = "service",
-    responses((status = 200, body = ReloadAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = ReloadAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn reload(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
     asker.needs(Role::Admin)?;

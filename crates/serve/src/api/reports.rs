@@ -90,7 +90,7 @@ impl ReportBody {
 /// Lists reports, the newest first.
 #[utoipa::path(
     get, path = "/reports", tag = "watches", params(ReportsParams),
-    responses((status = 200, body = Vec<ReportBody>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<ReportBody>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn list(
     State(service): State<Arc<Service>>,
@@ -125,7 +125,7 @@ pub(crate) struct AckBody {
 /// Acknowledges the reports of a watch, of one key or of all: none is made until the time is over.
 #[utoipa::path(
     post, path = "/reports/ack", tag = "watches", request_body = AckBody,
-    responses((status = 204), (status = "default", body = Problem))
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn acknowledge(
     State(service): State<Arc<Service>>,

@@ -16,7 +16,7 @@ use crate::users::Role;
 /// Lists the questions that run or wait: all of them for an admin, one's own for others.
 #[utoipa::path(
     get, path = "/questions", tag = "service",
-    responses((status = 200, body = Vec<RunningQuestion>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<RunningQuestion>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
     let mut questions = service.questions.list();
@@ -34,7 +34,7 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
 #[utoipa::path(
     delete, path = "/questions/{id}", tag = "service",
     params(("id" = u64, Path, description = "The number of the question")),
-    responses((status = 204), (status = "default", body = Problem))
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn cancel(
     State(service): State<Arc<Service>>,

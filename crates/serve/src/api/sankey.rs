@@ -100,7 +100,7 @@ pub(crate) struct Link {
 /// Shows how flows go from the values of one column to those of the next, by the largest groups.
 #[utoipa::path(
     get, path = "/sankey", tag = "questions", params(SankeyParams),
-    responses((status = 200, body = SankeyAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = SankeyAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn sankey(
     State(service): State<Arc<Service>>,

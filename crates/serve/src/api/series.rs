@@ -69,7 +69,7 @@ impl FamilyBody {
 /// Lists families of statistics, and keys.
 #[utoipa::path(
     get, path = "/series", tag = "series", params(SeriesParams),
-    responses((status = 200, body = SeriesAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = SeriesAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn list(
     State(service): State<Arc<Service>>,
@@ -135,7 +135,7 @@ pub(crate) struct FetchAnswer {
 /// Fetches the values of a series.
 #[utoipa::path(
     get, path = "/series/fetch", tag = "series", params(FetchParams),
-    responses((status = 200, body = FetchAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = FetchAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn fetch(
     State(service): State<Arc<Service>>,

@@ -60,7 +60,7 @@ pub(crate) struct CollectingInfo {
 /// Says what the service is and who asks.
 #[utoipa::path(
     get, path = "/info", tag = "service",
-    responses((status = 200, body = InfoAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = InfoAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn info(
     State(service): State<Arc<Service>>,
@@ -115,7 +115,7 @@ pub(crate) struct SignInBody {
 /// Begins a session, whose cookie the answer sets.
 #[utoipa::path(
     post, path = "/session", tag = "service", request_body = SignInBody,
-    responses((status = 200, body = Asker), (status = "default", body = Problem))
+    responses((status = 200, body = Asker), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn sign_in(
     State(service): State<Arc<Service>>,
@@ -146,7 +146,7 @@ pub(crate) async fn sign_in(
 /// Ends the session.
 #[utoipa::path(
     delete, path = "/session", tag = "service",
-    responses((status = 204), (status = "default", body = Problem))
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn sign_out(State(service): State<Arc<Service>>, headers: HeaderMap) -> Answered<Response> {
     let cookie = service.access.sign_out(&headers);

@@ -101,7 +101,7 @@ pub(crate) struct SketchAnswer {
 /// Draws rates over time from a small part of the flows, for who waits for the exact answer.
 #[utoipa::path(
     get, path = "/sketch", tag = "questions", params(SketchParams),
-    responses((status = 200, body = SketchAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = SketchAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn sketch(
     State(service): State<Arc<Service>>,

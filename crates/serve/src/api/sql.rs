@@ -38,7 +38,7 @@ pub(crate) struct SqlBody {
 /// Answers a statement.
 #[utoipa::path(
     post, path = "/sql", tag = "questions", request_body = SqlBody,
-    responses((status = 200, body = TableAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = TableAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn sql(
     State(service): State<Arc<Service>>,
@@ -80,7 +80,7 @@ pub(crate) struct StatementCheck {
 /// Checks a statement: it is planned, and reads nothing.
 #[utoipa::path(
     post, path = "/sql/check", tag = "questions", request_body = StatementBody,
-    responses((status = 200, body = StatementCheck), (status = "default", body = Problem))
+    responses((status = 200, body = StatementCheck), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn check_statement(
     State(service): State<Arc<Service>>,

@@ -95,7 +95,7 @@ pub(crate) struct SeriesBody {
 /// Draws rates over time.
 #[utoipa::path(
     get, path = "/timeline", tag = "questions", params(TimelineParams),
-    responses((status = 200, body = TimelineAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = TimelineAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn timeline(
     State(service): State<Arc<Service>>,

@@ -46,7 +46,7 @@ pub(crate) struct WatchBody {
 /// Lists the watches of the folder.
 #[utoipa::path(
     get, path = "/watches", tag = "watches",
-    responses((status = 200, body = Vec<WatchBody>), (status = "default", body = Problem))
+    responses((status = 200, body = Vec<WatchBody>), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
     asker.needs_all_flows()?;
@@ -62,7 +62,7 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
 /// Shows a watch.
 #[utoipa::path(
     get, path = "/watches/{name}", tag = "watches", params(("name" = String, Path, description = "The name of the watch")),
-    responses((status = 200, body = WatchBody), (status = "default", body = Problem))
+    responses((status = 200, body = WatchBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn show(
     State(service): State<Arc<Service>>,
@@ -80,7 +80,7 @@ pub(crate) async fn show(
 #[utoipa::path(
     put, path = "/watches/{name}", tag = "watches", request_body(content = String, content_type = "application/toml"),
     params(("name" = String, Path, description = "The name of the watch")),
-    responses((status = 200, body = WatchBody), (status = "default", body = Problem))
+    responses((status = 200, body = WatchBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn put(
     State(service): State<Arc<Service>>,
@@ -105,7 +105,7 @@ pub(crate) async fn put(
 #[utoipa::path(
     delete, path = "/watches/{name}", tag = "watches",
     params(("name" = String, Path, description = "The name of the watch")),
-    responses((status = 204), (status = "default", body = Problem))
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn delete(
     State(service): State<Arc<Service>>,
@@ -130,7 +130,7 @@ pub(crate) async fn delete(
 #[utoipa::path(
     post, path = "/watches/{name}/pause", tag = "watches",
     params(("name" = String, Path, description = "The name of the watch")),
-    responses((status = 200, body = WatchBody), (status = "default", body = Problem))
+    responses((status = 200, body = WatchBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn pause(
     State(service): State<Arc<Service>>,
@@ -144,7 +144,7 @@ pub(crate) async fn pause(
 #[utoipa::path(
     post, path = "/watches/{name}/resume", tag = "watches",
     params(("name" = String, Path, description = "The name of the watch")),
-    responses((status = 200, body = WatchBody), (status = "default", body = Problem))
+    responses((status = 200, body = WatchBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn resume(
     State(service): State<Arc<Service>>,
@@ -197,7 +197,7 @@ pub(crate) struct WatchCheck {
 /// Checks the text of a watch file without keeping it.
 #[utoipa::path(
     post, path = "/watches/check", tag = "watches", request_body = CheckBody,
-    responses((status = 200, body = WatchCheck), (status = "default", body = Problem))
+    responses((status = 200, body = WatchCheck), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn check(
     State(service): State<Arc<Service>>,
@@ -291,7 +291,7 @@ pub(crate) struct FiringBody {
 #[utoipa::path(
     post, path = "/watches/{name}/backtest", tag = "watches", request_body = BacktestBody,
     params(("name" = String, Path, description = "The name of the watch")),
-    responses((status = 200, body = BacktestAnswer), (status = "default", body = Problem))
+    responses((status = 200, body = BacktestAnswer), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn backtest(
     State(service): State<Arc<Service>>,

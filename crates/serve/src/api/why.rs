@@ -53,7 +53,7 @@ pub(crate) struct FilterPart {
 /// Says which parts of a filter take a flow. A test of a column that is null is false.
 #[utoipa::path(
     post, path = "/filter/why", tag = "catalogue", request_body = WhyBody,
-    responses((status = 200, body = FilterPart), (status = "default", body = Problem))
+    responses((status = 200, body = FilterPart), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn why(
     State(service): State<Arc<Service>>,

@@ -225,7 +225,7 @@ impl Args {
         if is_nothing_read {
             eprintln!("error: nothing could be read");
         }
-        if read == [0; 3] && counter("frames") > 0 {
+        if read == [0; 3] && counter("frames") > 0 && counter("datagrams_decoded") == 0 {
             eprintln!("hint: weir meter makes flows of packets");
         }
         if is_nothing_read {

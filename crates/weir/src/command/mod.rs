@@ -330,7 +330,7 @@ pub(crate) fn print_books(progress: &Progress, block: &str) {
     }
     let [ahead, behind] = CLOCKS.map(|counter| i128::from(block.counter(counter.name())));
     let datagrams = i128::from(block.counter(Counter::DatagramsDecoded.name()));
-    if let Some(mean) = (ahead - behind).checked_div(datagrams) {
+    if let Some(mean) = (ahead - behind).checked_div(datagrams).filter(|_| ahead + behind > 0) {
         eprintln!("  {:<22} {mean:>14}  {CLOCK_MEAN_DOC}", "clock ahead, mean ms");
     }
     let in_and_out = [Counter::SetsWaitingIn, Counter::SetsWaitingOut, Counter::SetsExpired];

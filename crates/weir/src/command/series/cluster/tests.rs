@@ -3,11 +3,13 @@ use weir_series::MetricKind;
 
 use super::*;
 
-/// Rows of a key in steps of a minute: minute, finest steps known, octets, peers.
-fn batch(key: &str, rows: &[(i64, u32, Option<u64>, Option<u64>)]) -> RecordBatch {
+/// A row of a key in steps of a minute: minute, finest steps known, octets, peers.
+type Row = (i64, u32, Option<u64>, Option<u64>);
+
+fn batch(key: &str, rows: &[Row]) -> RecordBatch {
     let time = TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.0 * 60_000)).with_timezone("UTC");
     let texts = |text: &str| Arc::new(StringArray::from(vec![text; rows.len()])) as ArrayRef;
-    let small = |of: fn(&(i64, u32, Option<u64>, Option<u64>)) -> u32| {
+    let small = |of: fn(&Row) -> u32| {
         Arc::new(UInt32Array::from_iter_values(rows.iter().map(of))) as ArrayRef
     };
     let large = |values: Vec<Option<u64>>| Arc::new(UInt64Array::from(values)) as ArrayRef;
