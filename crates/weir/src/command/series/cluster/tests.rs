@@ -9,9 +9,7 @@ type Row = (i64, u32, Option<u64>, Option<u64>);
 fn batch(key: &str, rows: &[Row]) -> RecordBatch {
     let time = TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| row.0 * 60_000)).with_timezone("UTC");
     let texts = |text: &str| Arc::new(StringArray::from(vec![text; rows.len()])) as ArrayRef;
-    let small = |of: fn(&Row) -> u32| {
-        Arc::new(UInt32Array::from_iter_values(rows.iter().map(of))) as ArrayRef
-    };
+    let small = |of: fn(&Row) -> u32| Arc::new(UInt32Array::from_iter_values(rows.iter().map(of))) as ArrayRef;
     let large = |values: Vec<Option<u64>>| Arc::new(UInt64Array::from(values)) as ArrayRef;
     RecordBatch::try_from_iter([
         ("time", Arc::new(time) as ArrayRef),
