@@ -2,7 +2,8 @@
 //!
 //! A poll that ends early is followed by one that begins where it ended, so that an agent which is too slow for its interval has all of its
 //! columns read in turn. A column at which the agent falls silent whenever it is asked for would be all that is asked for then: once a poll
-//! has begun with it and came to nothing, it is the last one.
+//! has begun with it and came to nothing, it is the last one. What speaks against it is an agent that is silent at the very first column: a
+//! poll that has read no column counts as unanswered, so the next one begins there again.
 
 /// Where the next poll of an agent begins.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

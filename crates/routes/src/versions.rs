@@ -196,11 +196,13 @@ pub struct FileVersions {
     folder: PathBuf,
     versions: Vec<FileVersion>,
     lines_damaged: usize,
+    /// The time of who reads them, in milliseconds since the epoch.
+    now_ms: i64,
 }
 
 impl FileVersions {
     /// Reads the index in a folder. There are no versions where there is no index. Times after now, in milliseconds since
-    /// the epoch, are not believed.
+    /// the epoch, are not believed; where nothing later says when such a version was found, it keeps its time all the same.
     ///
     /// # Errors
     ///
@@ -239,9 +241,11 @@ impl FileVersions {
         self.lines_damaged
     }
 
-    /// Versions whose time in the index is not believed.
+    /// Versions whose time in the index is not believed: they have another one, or are of the future.
     pub fn times_disbelieved(&self) -> usize {
-        self.versions.iter().filter(|version| version.valid_from_ms != version.claimed_ms).count()
+        let is_disbelieved =
+            |version: &&FileVersion| version.valid_from_ms != version.claimed_ms || version.claimed_ms > self.now_ms;
+        self.versions.iter().filter(is_disbelieved).count()
     }
 
     /// The folder.
@@ -273,8 +277,10 @@ impl FileVersions {
     }
 
     /// Sets from when each version is valid, later than the one before it: from its own time where that is believed, else
-    /// from before the next one whose time is known, or from after the one before.
+    /// from before the next one whose time is known, or from after the one before. One of the future with no later one keeps its
+    /// time: nothing says from when it was there.
     fn set_times(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
         let is_possible = |claimed_ms: &i64| *claimed_ms != UNKNOWN_MS && *claimed_ms <= now_ms;
         let times: Vec<_> = self.versions.iter().map(|version| Some(version.claimed_ms).filter(is_possible)).collect();
         let mut latest_ms = i64::MAX;

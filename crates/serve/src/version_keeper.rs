@@ -5,6 +5,7 @@
 //! against a thread is that a service which ends meanwhile leaves the version out; it finds the file again when it
 //! starts.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Work {
     /// The files whose versions are kept next. One read of them replaces the one before: it has found the same versions, or
-    /// those that files have had since.
+    /// those that files have had since. A version that its file does not have any more by then is not kept.
     next: Option<Arc<Enrichment>>,
     has_thread: bool,
 }
@@ -40,7 +41,9 @@ impl VersionKeeper {
             return;
         }
         let shared = Arc::clone(&self.0);
-        let thread = std::thread::Builder::new().name("weir-versions".to_owned()).spawn(move || shared.run());
+        let thread = std::thread::Builder::new()
+            .name("weir-versions".to_owned())
+            .spawn(move || shared.run(Enrichment::keep_versions));
         match thread {
             Ok(_) => work.has_thread = true,
             Err(error) => tracing::warn!("new versions of files about addresses are not kept: {error}"),
@@ -60,9 +63,12 @@ impl Shared {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self) {
+    fn run(&self, keep: impl Fn(&Enrichment)) {
         while let Some(enrichment) = self.next() {
-            enrichment.keep_versions();
+            // who waits, and what comes next, are not to wait for a thread that has gone
+            if catch_unwind(AssertUnwindSafe(|| keep(&enrichment))).is_err() {
+                tracing::error!("new versions of files about addresses are not kept: that has panicked");
+            }
         }
     }
 
@@ -85,6 +91,15 @@ mod tests {
     use weir_sql::{EnrichmentFiles, VersionLimits};
 
     use super::*;
+
+    #[test]
+    fn nobody_waits_for_what_has_panicked() {
+        let enrichment = Arc::new(Enrichment::load(&EnrichmentFiles::default()).expect("nothing to read"));
+        let keeper = VersionKeeper::default();
+        *keeper.0.locked() = Work { next: Some(enrichment), has_thread: true };
+        keeper.0.run(|_| panic!("as a defect does"));
+        assert!(keeper.wait(Duration::ZERO));
+    }
 
     #[test]
     fn nobody_waits_longer_than_they_want_to() {

@@ -144,7 +144,12 @@ impl FollowThread {
 
     fn obey(&mut self, control: FollowCommand) -> Result<(), WatchError> {
         match control {
-            FollowCommand::Leave(name) => self.watches.retain(|watch| watch.name != name),
+            FollowCommand::Leave(name) => {
+                let left = self.watches.iter().filter(|watch| watch.name == name).count();
+                // first: once a watch has gone, others may be added and waited for
+                self.shared.joined.fetch_sub(left, Ordering::Relaxed);
+                self.watches.retain(|watch| watch.name != name);
+            }
             FollowCommand::Join(mut watch) => {
                 if !self.source.is_stream()
                     && let Err(error) = watch.load(&self.shared.history)

@@ -74,7 +74,8 @@ impl NeededPast {
         Ok((!is_enough(first_ms)).then(|| window_start_ms.saturating_sub(first_ms).max(0)))
     }
 
-    /// The first and the last time of flows from one time up to and without another one.
+    /// The first and the last time of flows from one time up to and without another one. Of expired flows a summary counts as a
+    /// range, so that two flows at its ends prove the whole span.
     fn extent(&self, archive: &Arc<Snapshot>, (from_ms, to_ms): (i64, i64)) -> Result<Option<(i64, i64)>, WatchError> {
         let there = Flows::at(archive)?.extent_within(self.time, (from_ms, to_ms))?;
         if !self.counts_expired {

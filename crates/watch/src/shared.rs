@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) is_stream: bool,
     pub(crate) permits: (Sender<()>, Receiver<()>),
     pub(crate) messages: Sender<Message>,
-    /// Watches that have joined since the start.
+    /// Watches that have joined and not left.
     pub(crate) joined: Arc<AtomicUsize>,
     pub(crate) is_failed: Arc<AtomicBool>,
     pub(crate) stop: StopSignal,

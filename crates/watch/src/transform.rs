@@ -101,7 +101,12 @@ impl WatchTransform {
         let (mut runner, feed) = Runner::start_fed(&runner_options, archive, options.rows_waiting_max, waits)?;
         let said_to = notices.clone();
         let mut loaded = LoadedFiles::new(options.journal.clone(), true, move |line| said_to.send(line));
-        loaded.refresh(&mut runner, &options.watches)?;
+        if let Err(error) = loaded.refresh(&mut runner, &options.watches) {
+            drop(feed);
+            // watches that were begun have the journal until they end; the first error is the one to tell
+            let _ = runner.end(|_| ());
+            return Err(error);
+        }
         runner.wait_joined();
         let published = PublishedCounts::new(counters);
         let (files, notices) = (options.watches.clone(), notices.clone());
@@ -121,11 +126,47 @@ impl Transform for WatchTransform {
         Ok(())
     }
 
+    fn keeps_bursts(&self) -> bool {
+        true
+    }
+
     /// The last windows close, and are answered.
     fn finish(&mut self, _out: &mut Outlet) -> Result<(), ComponentError> {
         let Some((thread, feed)) = self.running.take() else { return Ok(()) };
         let Some(attended) = thread.end() else { return Ok(()) };
         drop(feed);
         attended.finish().map_err(|error| ComponentError::caused("the watches have ended", error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use weir_reports::{Journal, Retention};
+
+    use super::*;
+
+    /// The action of the first watch has a thread that keeps the journal.
+    #[test]
+    fn a_file_that_is_wrong_leaves_the_journal_to_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [first, second, journal, sent] =
+            ["a.toml", "b.toml", "journal", "sent"].map(|name| folder.path().join(name));
+        let query = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND)";
+        let actions = format!("[[actions]]\nfile = '{}'\n", sent.display());
+        fs::write(&first, format!("query = \"{query}\"\n{actions}")).expect("written");
+        fs::write(&second, "query = 1").expect("written");
+        let options = WatchTransformOptions {
+            watches: vec![first, second],
+            journal: journal.clone(),
+            archive: None,
+            rows_waiting_max: 1_000,
+            when_full: WhenFull::Shed,
+            sampling_corrections: None,
+        };
+        let (counters, notices) = (Counters::new(), Notices::to(|_| ()));
+        assert!(WatchTransform::open(&options, Corrections::default(), &counters, &notices).is_err());
+        Journal::open(&journal, Retention::default()).expect("nobody has it any more");
     }
 }

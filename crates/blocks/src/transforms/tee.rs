@@ -64,6 +64,10 @@ impl Transform for Tee {
         self.write(RowFile::flush)
     }
 
+    fn keeps_bursts(&self) -> bool {
+        true
+    }
+
     fn state(&self) -> State {
         self.file.as_ref().map_or_else(State::default, RowFile::state)
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt32Type};
@@ -92,16 +93,18 @@ impl ChangedRows {
 }
 
 /// Counts flows by minute, exporter, Observation Domain and version. Rows that nobody received are of the minute of their end,
-/// or of their start.
+/// or of their start; those without any time are of now, as the archive has them.
 fn rows_of(flows: &FlowBatch, counter: Counter) -> Vec<BooksRow> {
     let times = [Column::Received, Column::End, Column::Start]
         .map(|column| flows.primitive::<TimestampMillisecondType>(column));
     let exporter = flows.binary(Column::Exporter);
     let domain = flows.primitive::<UInt32Type>(Column::ObservationDomain);
     let version = flows.primitive::<UInt8Type>(Column::ExportVersion);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
     let key = |row| {
         let mut known = times.iter().flatten().filter(|values| values.is_valid(row));
-        let received_ms = known.next().map_or(0, |values| values.value(row));
+        let received_ms = known.next().map_or(now_ms, |values| values.value(row));
         (
             received_ms.saturating_sub(received_ms.rem_euclid(MINUTE_MS)),
             exporter.filter(|values| values.is_valid(row)).map(|values| values.value(row)),
@@ -190,6 +193,21 @@ mod tests {
         changed.take(&batch(&[60_000], Some([1; 4])));
         changed.make(&batch(&[60_000], Some([1; 4])));
         assert!(changed.take_lines().is_none());
+    }
+
+    #[test]
+    fn rows_without_any_time_are_of_now() {
+        let minute =
+            || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64 / MINUTE_MS;
+        let mut builder = FlowBatchBuilder::new(8);
+        builder.begin_rows(1);
+        builder.address(Column::Exporter).repeat(&[192, 0, 2, 1], 1);
+        let (before, mut changed) = (minute(), ChangedRows::default());
+        changed.make(builder.finish().record_batch());
+        let mut sums = BooksSums::default();
+        sums.add(&changed.take_lines().expect("lines"), i64::MIN, i64::MAX);
+        let (from_ms, _) = sums.extent_ms().expect("a minute");
+        assert!((before..=minute()).contains(&(from_ms / MINUTE_MS)), "{from_ms}");
     }
 
     #[test]

@@ -95,6 +95,7 @@ fn a_clock_that_was_ahead_hides_no_later_version() {
         fixture.keep_at(text, ahead_ms + number, limits, ahead_ms + number);
     }
     assert_eq!(starts(&fixture.read()), [DAY_1_MS, ahead_ms, ahead_ms + 1]);
+    assert_eq!(fixture.read().times_disbelieved(), 2);
     // the clock is right again
     fixture.keep("fourth", NOW_MS - DAY_MS, limits);
     assert_eq!(starts(&fixture.read()), [DAY_1_MS, NOW_MS - 2, NOW_MS - 1, NOW_MS]);

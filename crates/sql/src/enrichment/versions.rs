@@ -312,7 +312,7 @@ fn read_index(name: &str, folder: &Path, now_ms: i64) -> FileVersions {
             if versions.times_disbelieved() > 0 {
                 tracing::warn!(
                     "{name}: of {} versions the time cannot be right, as the clock was wrong then or is now: they are used \
-                     from before the next one or after the one before",
+                     from before the next one or after the one before, where there is one",
                     versions.times_disbelieved()
                 );
             }

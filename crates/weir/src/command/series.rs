@@ -138,14 +138,14 @@ impl StepArgs {
         Ok((from.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX)))
     }
 
-    /// The steps that are read, and from when until when.
-    fn selected(&self, source: &dyn SeriesSource) -> anyhow::Result<(StepLength, i64, i64)> {
+    /// The steps that are read of series, and from when until when.
+    fn selected(&self, source: &dyn SeriesSource, by: &str) -> anyhow::Result<(StepLength, i64, i64)> {
         let (from, until) = self.range()?;
         let step = match self.step {
             Some(step) => step_of(source, step)?,
-            None => finest_with(source, from)?,
+            None => finest_with(source, from, by)?,
         };
-        let (first, last) = source.extent(step)?.unwrap_or((0, 0));
+        let (first, last) = source.extent(step, Some(by))?.unwrap_or((0, 0));
         Ok((step, from.max(first), until.min(last.saturating_add(1))))
     }
 }
@@ -160,12 +160,12 @@ fn step_of(source: &dyn SeriesSource, step: TimeSpan) -> anyhow::Result<StepLeng
     })
 }
 
-/// The finest steps that are still there of this time, or of everything that there ever was after it.
-fn finest_with(source: &dyn SeriesSource, from: i64) -> anyhow::Result<StepLength> {
+/// The finest steps that series still have of this time, or of everything that there ever was of them after it.
+fn finest_with(source: &dyn SeriesSource, from: i64, by: &str) -> anyhow::Result<StepLength> {
     let steps = source.steps();
     let mut begins = Vec::new();
     for &step in &steps {
-        begins.extend(source.extent(step)?.map(|(first, _)| (step, first)));
+        begins.extend(source.extent(step, Some(by))?.map(|(first, _)| (step, first)));
     }
     // a coarse step begins before what it is made of, by less than its length
     let reaches_back =
@@ -263,7 +263,7 @@ fn ls(args: &LsArgs) -> anyhow::Result<()> {
     for step in source.steps() {
         let length = TimeSpan::from_secs(u64::from(step.step_secs));
         let kept = step.keep_secs.map(|secs| format!(", kept for {}", TimeSpan::from_secs(secs))).unwrap_or_default();
-        match source.extent(step)? {
+        match source.extent(step, None)? {
             Some((first, last)) => eprintln!("steps of {length}{kept}: {} to {}", utc(first), utc(last)),
             None => eprintln!("steps of {length}{kept}: none yet"),
         }
@@ -279,7 +279,7 @@ fn utc(secs: i64) -> String {
 fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
     let source = args.store.source()?;
     check_by(&*source, &args.by)?;
-    let (step, from_secs, until_secs) = args.steps.selected(&*source)?;
+    let (step, from_secs, until_secs) = args.steps.selected(&*source, &args.by)?;
     check_keys(&*source, &args.by, &args.keys)?;
     let wanted = Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs };
     let SourceRows { schema, batches } = source.rows(&wanted)?;

@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::iter;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -157,7 +160,7 @@ fn certificates_of_other_protocols_change_while_connections_stay() {
     let until = Instant::now() + PATIENCE;
     while trusted(&first) != [true; 2] {
         assert!(Instant::now() < until, "the certificates are read again");
-        std::thread::yield_now();
+        thread::yield_now();
     }
     // a startup message (protocol 3.0) of the user ann: the answer is an authentication message, R, without users
     open.write_all(b"\0\0\0\x12\0\x03\0\0user\0ann\0\0").expect("it is open");
@@ -214,11 +217,17 @@ fn a_hangup_says_what_takes_a_restart() {
     let pid = Pid::from_raw(child.id() as i32);
     kill(pid, Signal::SIGHUP).expect("it runs");
     let mut log = BufReader::new(child.stderr.take().expect("standard error")).lines().map_while(Result::ok);
-    let said = log.by_ref().find(|line| line.contains("takes a restart")).expect("it is said");
-    assert!(said.contains("[collect]") && !said.contains("[http]"), "{said}");
+    let (put, lines) = mpsc::channel();
+    // a read has no limit of time
+    thread::spawn(move || log.try_for_each(|line| put.send(line)));
+    let until = Instant::now() + PATIENCE;
+    let next = || lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+    let said = iter::from_fn(next).find(|line| line.contains("takes a restart"));
+    // before anything is asserted, so that the service does not outlive the test
     kill(pid, Signal::SIGTERM).expect("it runs");
-    log.for_each(drop);
     assert!(child.wait().expect("it ends").success());
+    let said = said.expect("it is said");
+    assert!(said.contains("[collect]") && !said.contains("[http]"), "{said}");
 }
 
 /// A command whose process begins with sockets, as systemd starts it.
@@ -358,7 +367,7 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
     let until = Instant::now() + PATIENCE;
     while !path("copy").exists() {
         assert!(Instant::now() < until, "the chain does not run");
-        std::thread::yield_now();
+        thread::yield_now();
     }
     assert_eq!(service.get("/info")["archive"]["flows"], json!(100));
     let counted = [
@@ -368,7 +377,7 @@ fn chains_of_files_run_beside_the_service_and_end_with_it() {
     let is_counted = |metrics: &str| counted.iter().all(|line| metrics.contains(line));
     while !is_counted(&service.ask("GET", "/metrics", &[], "").body) {
         assert!(Instant::now() < until, "the chain is not counted");
-        std::thread::yield_now();
+        thread::yield_now();
     }
     service.stop();
     let copied = path("copy").display().to_string();

@@ -128,14 +128,14 @@ impl SeriesSource for ClusterSource {
         lengths.into_iter().map(|step_secs| StepLength { step_secs, keep_secs: None }).collect()
     }
 
-    /// Of all series: each may be sent by a process of its own, so that even the total may begin later or end earlier.
-    fn extent(&self, step: StepLength) -> anyhow::Result<Option<(i64, i64)>> {
+    /// Each may be sent by a process of its own, so that even the total may begin later or end earlier than others.
+    fn extent(&self, step: StepLength, by: Option<&str>) -> anyhow::Result<Option<(i64, i64)>> {
         let always = i64::MIN..i64::MAX;
         let is_total = |partition: &StatisticsPartition| partition.by == TOTAL;
-        let (total, others): (Vec<_>, Vec<_>) = ends_of(&self.partitions, step).into_iter().partition(is_total);
+        let (total, others): (Vec<_>, Vec<_>) = ends_of(&self.partitions, step, by).into_iter().partition(is_total);
         let extent = self.widened(None, &total, &always)?;
         let Some((first, last)) = extent else { return self.widened(None, &others, &always) };
-        // what the total has is not read of each series once more
+        // of others only what is before or after the total is asked for
         let extent = self.widened(extent, &others, &(i64::MIN..first.saturating_mul(1_000)))?;
         self.widened(extent, &others, &(last.saturating_add(1).saturating_mul(1_000)..i64::MAX))
     }
@@ -171,9 +171,13 @@ impl SeriesSource for ClusterSource {
     }
 }
 
-/// The partitions that have the first and the last of all steps of a length: those that begin first and last.
-fn ends_of(partitions: &[StatisticsPartition], step: StepLength) -> Vec<StatisticsPartition> {
-    let of_step = || partitions.iter().filter(|partition| partition.step_secs == step.step_secs);
+/// The partitions that have the first and the last of all steps of a length, of series of one kind or of all: those that begin
+/// first and last.
+fn ends_of(partitions: &[StatisticsPartition], step: StepLength, by: Option<&str>) -> Vec<StatisticsPartition> {
+    let is_wanted = |partition: &&StatisticsPartition| {
+        partition.step_secs == step.step_secs && by.is_none_or(|by| partition.by == by)
+    };
+    let of_step = || partitions.iter().filter(is_wanted);
     let begins = || of_step().map(|partition| partition.begin_ms);
     let ends = [begins().min(), begins().max()];
     of_step().filter(|partition| ends.contains(&Some(partition.begin_ms))).cloned().collect()

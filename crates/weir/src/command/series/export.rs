@@ -66,10 +66,10 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     }
     let source = args.store.source()?;
     check_by(&*source, &args.by)?;
-    let (step, from_secs, mut until_secs) = args.steps.selected(&*source)?;
+    let (step, from_secs, mut until_secs) = args.steps.selected(&*source, &args.by)?;
     if args.update && source.may_grow(step) {
         // another part of the newest step may come, and rrdtool takes each step once
-        until_secs = source.extent(step)?.map_or(until_secs, |(_, newest)| until_secs.min(newest));
+        until_secs = source.extent(step, None)?.map_or(until_secs, |(_, newest)| until_secs.min(newest));
     }
     check_keys(&*source, &args.by, &args.keys)?;
     let values = source.values(&Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs })?;

@@ -100,7 +100,8 @@ impl SeriesSource for FolderSource {
         self.store.resolutions().iter().map(length).collect()
     }
 
-    fn extent(&self, step: StepLength) -> anyhow::Result<Option<(i64, i64)>> {
+    /// All series have the same steps.
+    fn extent(&self, step: StepLength, _by: Option<&str>) -> anyhow::Result<Option<(i64, i64)>> {
         Ok(self.store.extent(self.resolution(step)?)?)
     }
 

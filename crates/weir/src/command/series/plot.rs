@@ -68,7 +68,7 @@ pub(super) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     check_by(&*source, &args.by)?;
     let width = terminal::width().unwrap_or(WIDTH_DEFAULT);
     let cells = if args.file.is_some() { Plot::RATES_STEPS_MAX } else { letters::cells(letters::MARGIN, width) };
-    let (finest, from_secs, until_secs) = args.steps.selected(&*source)?;
+    let (finest, from_secs, until_secs) = args.steps.selected(&*source, &args.by)?;
     let is_named = args.steps.step.is_some();
     let step = if is_named { finest } else { fitting(&source.steps(), finest, until_secs - from_secs, cells) };
     check_keys(&*source, &args.by, &args.keys)?;

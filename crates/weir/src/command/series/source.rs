@@ -30,8 +30,9 @@ pub(super) trait SeriesSource {
     /// The steps that there are, the shortest first.
     fn steps(&self) -> Vec<StepLength>;
 
-    /// When the first and the last step of a length begin, in seconds since the epoch; `None` when there is none.
-    fn extent(&self, step: StepLength) -> anyhow::Result<Option<(i64, i64)>>;
+    /// When the first and the last step of a length begin, in seconds since the epoch; `None` when there is none. Where series
+    /// begin and end apart, those of one kind count when it is named, else all.
+    fn extent(&self, step: StepLength, by: Option<&str>) -> anyhow::Result<Option<(i64, i64)>>;
 
     /// Whether the newest step of this length may still get another part.
     fn may_grow(&self, step: StepLength) -> bool;

@@ -82,10 +82,15 @@ fn the_last_step_is_of_any_series() {
         partition("total", 60, 3),
         partition("total", 300, 9),
     ];
-    let ends = ends_of(&partitions, StepLength { step_secs: 60, keep_secs: None });
+    let ends = ends_of(&partitions, StepLength { step_secs: 60, keep_secs: None }, None);
     let found: Vec<_> = ends.iter().map(|end| (end.by.as_str(), end.begin_ms / day_ms)).collect();
     assert_eq!(found, [("src_addr", 2), ("src_addr", 4), ("total", 2)]);
-    assert!(ends_of(&partitions, StepLength { step_secs: 1, keep_secs: None }).is_empty());
+    // who asks for the total wants no time that others have alone
+    let ends = ends_of(&partitions, StepLength { step_secs: 60, keep_secs: None }, Some("total"));
+    let found: Vec<_> = ends.iter().map(|end| (end.by.as_str(), end.begin_ms / day_ms)).collect();
+    assert_eq!(found, [("total", 2), ("total", 3)]);
+    assert!(ends_of(&partitions, StepLength { step_secs: 300, keep_secs: None }, Some("src_addr")).is_empty());
+    assert!(ends_of(&partitions, StepLength { step_secs: 1, keep_secs: None }, None).is_empty());
 }
 
 #[test]
