@@ -23,7 +23,7 @@ fn flow(at_ms: i64) -> FlowBatch {
     builder.finish()
 }
 
-/// An archive with a segment of each flow that is sealed, and the others in its tail.
+/// An archive with a segment of each flow that is sealed, and the others in its tail. The newest segment never expires.
 fn archive(folder: &Path, sealed: &[i64], unsealed: &[i64]) {
     let open = || Writer::open(folder, ArchiveOptions::default()).expect("an archive").0;
     for at_ms in sealed {
@@ -56,7 +56,7 @@ fn snapshot(folder: &Path) -> Arc<Snapshot> {
 #[test]
 fn an_old_capture_that_has_expired_is_no_past() {
     let folder = tempfile::tempdir().expect("a folder");
-    archive(folder.path(), &[NEW_YEAR_MS - 300 * DAY_MS], &[NEW_YEAR_MS - HOUR_MS]);
+    archive(folder.path(), &[NEW_YEAR_MS - 300 * DAY_MS, NEW_YEAR_MS - HOUR_MS], &[]);
     expire_sealed(folder.path());
     let archive = snapshot(folder.path());
     assert_eq!(archive.rows_expired(), 1);
@@ -66,7 +66,7 @@ fn an_old_capture_that_has_expired_is_no_past() {
 #[test]
 fn flows_that_have_expired_were_a_past_but_not_for_a_backtest() {
     let folder = tempfile::tempdir().expect("a folder");
-    archive(folder.path(), &[NEW_YEAR_MS - 8 * DAY_MS], &[NEW_YEAR_MS - HOUR_MS]);
+    archive(folder.path(), &[NEW_YEAR_MS - 8 * DAY_MS, NEW_YEAR_MS - HOUR_MS], &[]);
     expire_sealed(folder.path());
     let archive = snapshot(folder.path());
     let mut past = needed();

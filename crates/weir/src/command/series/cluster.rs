@@ -128,16 +128,22 @@ impl SeriesSource for ClusterSource {
         lengths.into_iter().map(|step_secs| StepLength { step_secs, keep_secs: None }).collect()
     }
 
-    /// Each may be sent by a process of its own, so that even the total may begin later or end earlier than others.
+    /// Each may be sent by a process of its own, so that even the total may begin later or end earlier than others. Steps after
+    /// the last row of a series are known as far as the total has some.
     fn extent(&self, step: StepLength, by: Option<&str>) -> anyhow::Result<Option<(i64, i64)>> {
         let always = i64::MIN..i64::MAX;
+        let after = |last: i64| last.saturating_add(1).saturating_mul(1_000)..i64::MAX;
         let is_total = |partition: &StatisticsPartition| partition.by == TOTAL;
         let (total, others): (Vec<_>, Vec<_>) = ends_of(&self.partitions, step, by).into_iter().partition(is_total);
         let extent = self.widened(None, &total, &always)?;
-        let Some((first, last)) = extent else { return self.widened(None, &others, &always) };
+        let Some((first, last)) = extent else {
+            let extent = self.widened(None, &others, &always)?;
+            let Some((_, last)) = extent else { return Ok(None) };
+            return self.widened(extent, &ends_of(&self.partitions, step, Some(TOTAL)), &after(last));
+        };
         // of others only what is before or after the total is asked for
         let extent = self.widened(extent, &others, &(i64::MIN..first.saturating_mul(1_000)))?;
-        self.widened(extent, &others, &(last.saturating_add(1).saturating_mul(1_000)..i64::MAX))
+        self.widened(extent, &others, &after(last))
     }
 
     /// Steps are sent once they are whole.
