@@ -213,7 +213,7 @@ mod tests {
         let kept = |sets: &[(u16, usize)]| {
             let bodies: Vec<(u16, Vec<u8>)> = sets.iter().map(|(id, octets)| (*id, vec![0; *octets])).collect();
             let mut gathered = GatheredSets::default();
-            for (id, body) in bodies {
+            for (id, body) in &bodies {
                 gathered.push(TemplateId::new(*id).expect("id"), body);
             }
             let GatheredRuns { runs, left_out } = gathered.take_runs(&clock);
