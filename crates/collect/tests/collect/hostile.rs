@@ -387,7 +387,8 @@ fn the_log_names_a_source_that_has_its_share_of_the_domains() {
         }
         assert!(Instant::now() < until, "no source is named");
     };
-    assert!(notice.starts_with("datagrams of 127.0.0.1 refused"), "{notice}");
+    assert!(notice.starts_with("127.0.0.1 sends of more Observation Domains"), "{notice}");
+    assert!(notice.contains("datagrams of new ones are refused"), "{notice}");
     assert!(collector.take_notice().is_none(), "once");
     drop(drain(&mut collector));
 }
