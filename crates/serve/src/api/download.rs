@@ -82,7 +82,11 @@ pub(crate) struct DownloadParams {
 #[utoipa::path(
     get, path = "/flows/download", tag = "questions", params(DownloadParams),
     responses(
-        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 200, content(
+            (String = "text/csv"),
+            (Vec<u8> = "application/vnd.apache.parquet"),
+            (Vec<u8> = "application/octet-stream")
+        )),
         (status = "default", body = Problem, content_type = "application/problem+json")
     )
 )]
