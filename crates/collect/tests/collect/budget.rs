@@ -350,6 +350,20 @@ fn small_sets_that_wait(templates: u16) -> Load {
     Load { measured, limits, ..Load::default() }
 }
 
+/// Messages of a connection that have so many sets of one octet and nothing else, of a template each that nobody has sent.
+fn messages_of_small_sets(sets: u16) -> Load {
+    let mut sender = Sender::new(1);
+    let sets = (0..sets).flat_map(|number| set(256 + number, &[1])).collect::<Vec<u8>>();
+    let measured = (0..20_000).map(|_| sender.raw(&sets)).collect();
+    let limits = Limits { waiting_octets_max: 64 << 10, ..Limits::default() };
+    Load {
+        measured,
+        limits,
+        session: Some(|_| Session { transport: Transport::Tcp, source: source(1) }),
+        ..Load::default()
+    }
+}
+
 /// The same sets when they go to disk.
 fn small_sets_on_disk(templates: u16) -> Load {
     let mut load = small_sets_that_wait(templates);
@@ -538,6 +552,8 @@ fn no_octet_costs_much_more_than_others() {
         ("small sets that wait for several templates", small_sets_that_wait(4)),
         ("small sets that wait for a template each", small_sets_that_wait(280)),
         ("small sets that wait between empty Template Sets", small_sets_between_empty_ones()),
+        ("messages of a small set that waits", messages_of_small_sets(1)),
+        ("messages of four small sets that wait", messages_of_small_sets(4)),
         ("small sets on disk", small_sets_on_disk(1)),
         ("small sets of a template each on disk", small_sets_on_disk(280)),
         ("empty sets", empty_sets()),

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt32Type};
+use arrow::array::{
+    Array, ArrowPrimitiveType, BinaryArray, PrimitiveArray, RecordBatch, TimestampMillisecondArray, UInt8Array,
+    UInt32Array,
+};
+use arrow::compute::{max, min};
 
 use super::{BooksBatch, BooksRow, Counter};
 use crate::field::arrow_type;
@@ -95,31 +98,13 @@ impl ChangedRows {
 /// Counts flows by minute, exporter, Observation Domain and version. Rows that nobody received are of the minute of their end,
 /// or of their start; those without any time are of now, as the archive has them.
 fn rows_of(flows: &FlowBatch, counter: Counter) -> Vec<BooksRow> {
-    let times = [Column::Received, Column::End, Column::Start]
-        .map(|column| flows.primitive::<TimestampMillisecondType>(column));
-    let exporter = flows.binary(Column::Exporter);
-    let domain = flows.primitive::<UInt32Type>(Column::ObservationDomain);
-    let version = flows.primitive::<UInt8Type>(Column::ExportVersion);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    let key = |row| {
-        let mut known = times.iter().flatten().filter(|values| values.is_valid(row));
-        let received_ms = known.next().map_or(now_ms, |values| values.value(row));
-        (
-            received_ms.saturating_sub(received_ms.rem_euclid(MINUTE_MS)),
-            exporter.filter(|values| values.is_valid(row)).map(|values| values.value(row)),
-            domain.filter(|values| values.is_valid(row)).map(|values| values.value(row)),
-            version.filter(|values| values.is_valid(row)).map(|values| values.value(row)),
-        )
-    };
+    let keys = Keys::of(flows);
     let mut counted = BTreeMap::new();
     // rows of one key are mostly neighbours
-    let mut begin = 0;
-    for row in 1..=flows.rows() {
-        if row == flows.rows() || key(row) != key(begin) {
-            *counted.entry(key(begin)).or_insert(0) += (row - begin) as u64;
-            begin = row;
-        }
+    let begins = keys.begins(flows.rows());
+    let ends = begins.iter().skip(1).copied().chain([flows.rows()]);
+    for (begin, end) in begins.iter().zip(ends) {
+        *counted.entry(keys.at(*begin)).or_insert(0) += (end - begin) as u64;
     }
     let rows = counted.into_iter().map(|((minute_ms, exporter, observation_domain, export_version), flows)| {
         let mut counts = [0; Counter::COUNT];
@@ -127,6 +112,103 @@ fn rows_of(flows: &FlowBatch, counter: Counter) -> Vec<BooksRow> {
         BooksRow { minute_ms, exporter: exporter.map(<[u8]>::to_vec), observation_domain, export_version, counts }
     });
     rows.collect()
+}
+
+/// The columns that say to which line a flow belongs.
+struct Keys<'a> {
+    /// The first that has a time counts.
+    times: [Option<&'a TimestampMillisecondArray>; 3],
+    exporter: Option<&'a BinaryArray>,
+    domain: Option<&'a UInt32Array>,
+    version: Option<&'a UInt8Array>,
+    now_ms: i64,
+}
+
+impl<'a> Keys<'a> {
+    fn of(flows: &'a FlowBatch) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            times: [Column::Received, Column::End, Column::Start].map(|column| flows.primitive(column)),
+            exporter: flows.binary(Column::Exporter),
+            domain: flows.primitive(Column::ObservationDomain),
+            version: flows.primitive(Column::ExportVersion),
+            now_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+        }
+    }
+
+    fn at(&self, row: usize) -> (i64, Option<&'a [u8]>, Option<u32>, Option<u8>) {
+        let exporter = self.exporter.filter(|values| values.is_valid(row)).map(|values| values.value(row));
+        (self.minute_ms(row), exporter, value(self.domain, row), value(self.version, row))
+    }
+
+    fn minute_ms(&self, row: usize) -> i64 {
+        let known = self.times.iter().find_map(|times| value(*times, row));
+        minute_of(known.unwrap_or(self.now_ms))
+    }
+
+    /// The rows whose line may be another one than that of the row before. Columns are looked at one by one: every flow of a
+    /// chain comes by here twice for each transform.
+    fn begins(&self, rows: usize) -> Vec<usize> {
+        let mut differs = vec![false; rows];
+        self.mark_minutes(&mut differs);
+        mark_octets(self.exporter, &mut differs);
+        mark_values(self.domain, &mut differs);
+        mark_values(self.version, &mut differs);
+        if let Some(first) = differs.first_mut() {
+            *first = true;
+        }
+        (0..).zip(differs).filter_map(|(row, differs)| differs.then_some(row)).collect()
+    }
+
+    fn mark_minutes(&self, differs: &mut [bool]) {
+        let whole = self.times.iter().flatten().next().filter(|times| times.null_count() == 0);
+        if let Some(times) = whole
+            && min(times).map(minute_of) == max(times).map(minute_of)
+        {
+            return;
+        }
+        mark(differs, |row| self.minute_ms(row));
+    }
+}
+
+fn minute_of(time_ms: i64) -> i64 {
+    time_ms.saturating_sub(time_ms.rem_euclid(MINUTE_MS))
+}
+
+fn value<T: ArrowPrimitiveType>(values: Option<&PrimitiveArray<T>>, row: usize) -> Option<T::Native> {
+    values.filter(|values| values.is_valid(row)).map(|values| values.value(row))
+}
+
+/// Marks the rows that have another value than the one before.
+fn mark<K: PartialEq>(differs: &mut [bool], key: impl Fn(usize) -> K) {
+    for (row, differs) in differs.iter_mut().enumerate().skip(1) {
+        *differs |= key(row) != key(row - 1);
+    }
+}
+
+fn mark_all<T: PartialEq>(differs: &mut [bool], values: &[T]) {
+    for (differs, (value, before)) in differs.iter_mut().skip(1).zip(values.iter().skip(1).zip(values)) {
+        *differs |= value != before;
+    }
+}
+
+fn mark_values<T: ArrowPrimitiveType>(values: Option<&PrimitiveArray<T>>, differs: &mut [bool]) {
+    match values {
+        Some(known) if known.null_count() == 0 => mark_all(differs, known.values()),
+        Some(_) => mark(differs, |row| value(values, row)),
+        None => {}
+    }
+}
+
+fn mark_octets(values: Option<&BinaryArray>, differs: &mut [bool]) {
+    let Some(values) = values else { return };
+    let offsets = values.value_offsets();
+    let (first, last) = (offsets.first().map_or(0, |at| *at as usize), offsets.last().map_or(0, |at| *at as usize));
+    let is_ipv4 = values.null_count() == 0 && offsets.iter().zip(offsets.iter().skip(1)).all(|(at, end)| end - at == 4);
+    match values.value_data().get(first..last) {
+        Some(octets) if is_ipv4 => mark_all(differs, octets.as_chunks::<4>().0),
+        _ => mark(differs, |row| values.is_valid(row).then(|| values.value(row))),
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +236,51 @@ mod tests {
             })
             .collect();
         assert_eq!(told, [(60_000, Some(1), 2), (60_000, Some(2), 1), (120_000, Some(1), 1)]);
+    }
+
+    type Row = (Option<i64>, Option<&'static [u8]>, Option<u32>, Option<u8>);
+
+    /// Neighbours of every kind: minutes, addresses of both lengths, numbers and absent ones.
+    #[test]
+    fn neighbours_are_of_one_line_only_when_all_of_it_is_the_same() {
+        let rows: [Row; 12] = [
+            (Some(59_999), Some(&[1; 4]), Some(1), Some(9)),
+            (Some(60_000), Some(&[1; 4]), Some(1), Some(9)),
+            (Some(119_999), Some(&[1; 4]), Some(1), Some(9)),
+            (Some(60_000), Some(&[2; 4]), Some(1), Some(9)),
+            (Some(60_000), Some(&[2; 4]), Some(2), Some(9)),
+            (Some(60_000), Some(&[2; 4]), Some(2), Some(10)),
+            (Some(60_000), Some(&[2; 16]), Some(2), Some(10)),
+            (Some(60_000), None, Some(2), Some(10)),
+            (Some(60_000), None, None, Some(10)),
+            (Some(60_000), None, None, None),
+            (Some(-1), None, None, None),
+            (Some(60_001), Some(&[1; 4]), Some(1), Some(9)),
+        ];
+        // whole, and in parts that have no null or one length of addresses
+        for part in [&rows[..], &rows[..6], &rows[..7], &rows[3..6], &rows[7..], &rows[..1], &[]] {
+            let mut builder = FlowBatchBuilder::new(part.len());
+            builder.begin_rows(part.len());
+            for (received_ms, exporter, domain, version) in part {
+                builder.time(Column::Received).push(*received_ms);
+                builder.address(Column::Exporter).push(*exporter);
+                builder.u32(Column::ObservationDomain).push(*domain);
+                builder.u8(Column::ExportVersion).push(*version);
+            }
+            let mut expected: Vec<_> = part.iter().map(|row| (row.0.map(minute_of), row.1, row.2, row.3)).collect();
+            expected.sort_unstable();
+            let found = stored_rows(&builder.finish());
+            let mut found: Vec<_> = found
+                .iter()
+                .flat_map(|row| {
+                    let key =
+                        (Some(row.minute_ms), row.exporter.as_deref(), row.observation_domain, row.export_version);
+                    vec![key; row.counts[Counter::RecordsStored as usize] as usize]
+                })
+                .collect();
+            found.sort_unstable();
+            assert_eq!(found, expected);
+        }
     }
 
     #[test]
