@@ -135,6 +135,10 @@ impl Backtest {
             && let Some(rows) = pieces.load(&mut panes)?
         {
             outcome.rows += rows;
+            if let Some(grown) = panes.grown() {
+                // as in a watch that runs, where this fails the rows stay
+                let _ = self.watch.aggregate(&grown);
+            }
             let at_ms = pieces.at_ms();
             self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, (&mut window, &is_stopped))?;
         }

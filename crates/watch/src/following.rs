@@ -15,6 +15,7 @@ use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flow_source::{FlowSource, HistoryArchive, SourceEvent};
 use crate::flows::Flows;
+use crate::grown::GrownPane;
 use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
 use crate::shared::{Shared, now_ms};
@@ -47,6 +48,8 @@ pub(crate) struct FollowedWatch {
     pub(crate) after: FollowPosition,
     pub(crate) idle: Duration,
     pub(crate) closed: Sender<WaitingWindow>,
+    /// Takes panes to aggregate before windows close.
+    pub(crate) grown: Sender<GrownPane>,
     pub(crate) counters: Arc<WatchCounters>,
     pub(crate) is_shedding: bool,
     /// Rows of sessions that were left out, of windows that are not asked: the next one says so.
@@ -62,13 +65,26 @@ impl FollowedWatch {
         self.after = snapshot.follow_position();
         let begin_ms = self.asked_through_ms.unwrap_or_else(now_ms);
         let from_ms = self.panes.first_end_after(begin_ms).saturating_sub(self.panes.size_max_ms());
-        let panes = &mut self.panes;
+        let (panes, aggregating) = (&mut self.panes, &self.grown);
         Flows::at(&snapshot)?.read(&self.columns, self.time, (from_ms, i64::MAX), |rows| {
             panes.load(&rows);
+            // rows are read faster than they are aggregated
+            if let Some(grown) = panes.grown()
+                && aggregating.send(grown).is_ok()
+            {
+                panes.wait_for_grown();
+            }
             true
         })?;
         self.panes.begin_at(begin_ms);
         Ok(())
+    }
+
+    /// Has a pane aggregated that has grown; while another one is, it waits for more rows.
+    fn hand_over_grown(&mut self) {
+        if let Some(grown) = self.panes.grown() {
+            let _ = self.grown.try_send(grown);
+        }
     }
 
     pub(crate) fn hand_over(&mut self, closed: Vec<ClosedWindow>, waits: bool) -> Option<String> {
@@ -212,6 +228,7 @@ impl FollowThread {
             if let Some(notice) = watch.hand_over(closed, waits) {
                 self.shared.notice(notice);
             }
+            watch.hand_over_grown();
             let is_ahead = watch.panes.rewind(now_ms);
             if is_ahead && !watch.is_ahead {
                 let name = &watch.name;

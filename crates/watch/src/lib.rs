@@ -24,6 +24,7 @@ mod counters;
 mod flow_source;
 mod flows;
 mod following;
+mod grown;
 mod loaded_files;
 mod open_windows;
 mod past;

@@ -2,6 +2,7 @@
 
 use arrow::array::RecordBatch;
 
+use crate::grown::GrownPane;
 use crate::panes::{ClosedWindow, PaneCounts, Panes};
 use crate::sessions::Sessions;
 use crate::window_clock::WindowClock;
@@ -62,6 +63,21 @@ impl OpenWindows {
         match self {
             Self::Panes(panes) => panes.rewind(now_ms),
             Self::Sessions(sessions) => sessions.rewind(now_ms),
+        }
+    }
+
+    /// A pane that is to be aggregated now, before its windows close.
+    pub(crate) fn grown(&mut self) -> Option<GrownPane> {
+        match self {
+            Self::Panes(panes) => panes.grown(),
+            Self::Sessions(_) => None,
+        }
+    }
+
+    /// Waits until the pane that was given has been aggregated.
+    pub(crate) fn wait_for_grown(&self) {
+        if let Self::Panes(panes) = self {
+            panes.wait_for_grown();
         }
     }
 

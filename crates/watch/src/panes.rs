@@ -19,6 +19,7 @@ use arrow::datatypes::{Schema, TimestampMillisecondType};
 use weir_flow::Column;
 use weir_sql::standing::{PaneRows, RowFilter, WindowKind, WindowPane, WindowRows, WindowSpec};
 
+use crate::grown::{GrownPane, Growth};
 use crate::window_clock::WindowClock;
 
 /// Empty windows that are asked in a row; beyond that time jumps.
@@ -109,6 +110,8 @@ pub struct Panes {
     pub(crate) clock: WindowClock,
     late: LateWindows,
     counts: PaneCounts,
+    /// When rows are aggregated before windows close; never without.
+    growth: Option<Growth>,
 }
 
 impl Panes {
@@ -127,6 +130,7 @@ impl Panes {
             shed: BTreeMap::new(),
             rows_kept: Arc::default(),
             counts: PaneCounts::default(),
+            growth: None,
         })
     }
 
@@ -134,6 +138,31 @@ impl Panes {
     #[must_use]
     pub fn filtered(self, filter: Option<RowFilter>) -> Self {
         Self { filter, ..self }
+    }
+
+    /// The same, of which panes that have many rows are [given](Self::grown) before windows close: the statement can aggregate
+    /// them.
+    #[must_use]
+    pub(crate) fn aggregated_early(self, is_early: bool) -> Self {
+        Self { growth: is_early.then(|| Growth::new(self.options.rows_max)), ..self }
+    }
+
+    /// A pane that is to be aggregated now.
+    pub(crate) fn grown(&mut self) -> Option<GrownPane> {
+        let (rows, rows_kept) = (self.counts.rows, self.rows_kept());
+        let growth = self.growth.as_mut()?;
+        if !growth.looks(rows, rows_kept) {
+            return None;
+        }
+        let (end_ms, pane) = self.panes.iter().max_by_key(|(_, pane)| pane.rows())?;
+        let turn = growth.gives(*end_ms, pane.rows(), pane.aggregated_rows())?;
+        let rows = self.options.windows.iter().map(|spec| self.rows_of(spec.as_ref(), *end_ms)).collect();
+        Some(GrownPane::new(rows, turn))
+    }
+
+    /// Waits until the pane that was given has been aggregated.
+    pub(crate) fn wait_for_grown(&self) {
+        self.growth.iter().for_each(Growth::wait);
     }
 
     /// What happened to rows.

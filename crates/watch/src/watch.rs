@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use weir_archive::Snapshot;
-use weir_sql::standing::{StandingEngine, StandingOptions, StandingQuery, Window};
+use weir_sql::standing::{StandingEngine, StandingOptions, StandingQuery, Window, WindowRows};
 
 use crate::WatchError;
 use crate::file::{LateFlows, WatchFile};
+use crate::grown::GrownPane;
 use crate::open_windows::OpenWindows;
 use crate::panes::{ClosedWindow, PaneOptions, Panes};
 use crate::past::NeededPast;
@@ -25,6 +26,8 @@ const KEYS_MAX: usize = 1_000_000;
 pub(crate) struct Watch {
     pub(crate) file: WatchFile,
     pub(crate) query: StandingQuery,
+    /// The same for windows of which rows were aggregated before they closed.
+    early: Option<StandingQuery>,
     maker: ReportMaker,
     past: NeededPast,
     /// Rows of sessions that were left out, and that no report has said yet: which session they would have been of is not known.
@@ -36,9 +39,11 @@ impl Watch {
         let name = file.name.clone();
         let failed = |source| WatchError::Statement { name, source: Box::new(source) };
         let query = engine.prepare(&file.options.query, &file.setup).map_err(failed)?;
+        let failed = |source| WatchError::Statement { name: file.name.clone(), source: Box::new(source) };
+        let early = engine.prepare_early(&query, &file.options.query, &file.setup).map_err(failed)?;
         let maker = ReportMaker::new(&file, archive, query.has_sessions());
         let past = NeededPast::of(&file);
-        let watch = Self { file, query, maker, past, left_out: 0 };
+        let watch = Self { file, query, early, maker, past, left_out: 0 };
         watch.check_keys()?;
         watch.check_names()?;
         if !watch.query.has_history() && !watch.file.options.reports.history_min.is_zero() {
@@ -126,8 +131,26 @@ impl Watch {
             rows_max: options.rows_max,
             empty_windows: options.empty_windows,
         });
-        let panes = panes.map(|panes| panes.filtered(self.query.row_filter().cloned()));
+        let panes =
+            panes.map(|panes| panes.filtered(self.query.row_filter().cloned()).aggregated_early(self.is_early()));
         Ok(panes.map(|panes| OpenWindows::Panes(Box::new(panes))))
+    }
+
+    /// Whether rows can be aggregated before windows close.
+    fn is_early(&self) -> bool {
+        self.early.is_some() || self.query.is_releasing()
+    }
+
+    /// Aggregates the rows of a pane, and drops them.
+    pub(crate) fn aggregate(&self, grown: &GrownPane) -> Result<(), WatchError> {
+        let query = self.early.as_ref().unwrap_or(&self.query);
+        query
+            .aggregate(&grown.rows, self.answer_time_max())
+            .map_err(|source| WatchError::Statement { name: self.file.name.clone(), source: Box::new(source) })
+    }
+
+    fn answer_time_max(&self) -> Duration {
+        Duration::from_millis(self.file.options.windows.answer_time_max.millis().unsigned_abs())
     }
 
     /// How long after it has closed a window is asked again for late flows, in milliseconds.
@@ -184,8 +207,10 @@ impl Watch {
             self.left_out += rows_left_out;
             rows_left_out = self.left_out;
         }
-        let time_max = Duration::from_millis(self.file.options.windows.answer_time_max.millis().unsigned_abs());
-        let answer = self.query.answer(&closed.rows, history, time_max).map_err(|source| WatchError::Answer {
+        let time_max = self.answer_time_max();
+        let has_released = closed.rows.iter().any(WindowRows::has_released);
+        let query = self.early.as_mut().filter(|_| has_released).unwrap_or(&mut self.query);
+        let answer = query.answer(&closed.rows, history, time_max).map_err(|source| WatchError::Answer {
             name: self.file.name.clone(),
             window_end: time_text(window.end_ms),
             source: Box::new(source),
@@ -215,7 +240,14 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     let engine = StandingEngine::new(&StandingOptions::default())
         .map_err(|source| WatchError::Statement { name, source: Box::new(source) })?;
     let zone = file.options.windows.zone.clone();
-    let text = Watch::prepare(file, &engine, "")?.query.explain();
+    let watch = Watch::prepare(file, &engine, "")?;
+    let early = watch.early.iter().flat_map(StandingQuery::aggregated_names);
+    let early = early.map(|name| format!("computed before a window closes, when it has many rows: {name}\n"));
+    let text = early.collect::<String>();
+    let text = match watch.query.explain().split_once('\n') {
+        Some((window, rest)) => format!("{window}\n{text}{rest}"),
+        None => watch.query.explain(),
+    };
     let (window, rest) = text.split_once('\n').unwrap_or((text.as_str(), ""));
     Ok(format!("{window}\nzone: {}\n{rest}", zone.time_zone().iana_name().unwrap_or("UTC")))
 }

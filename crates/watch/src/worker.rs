@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 use weir_archive::{FollowPosition, Snapshot};
 use weir_reports::journal::WatchState;
 use weir_reports::{Acknowledgements, JournalError};
@@ -19,6 +19,7 @@ use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flows::{Flows, Pieces};
 use crate::following::{FollowCommand, FollowedWatch};
+use crate::grown::GrownPane;
 use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
 use crate::paused::SkippedWindows;
@@ -131,10 +132,11 @@ impl Worker {
 
     fn run(&mut self, asked_through_ms: Option<i64>, control: &Sender<FollowCommand>) {
         let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
+        let (grown, mut panes_grown) = bounded(1);
         match self.watch.open_windows() {
             Ok(Some(mut panes)) => {
                 panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
-                let followed = Box::new(self.followed(panes, asked_through_ms, closed));
+                let followed = Box::new(self.followed(panes, asked_through_ms, (closed, grown)));
                 // when the thread that follows has ended, the channel of windows ends at once
                 let _ = control.send(FollowCommand::Join(followed));
             }
@@ -146,17 +148,31 @@ impl Worker {
                 self.shared.notice(format!("watch '{name}' ends: {}", with_causes(&error)));
             }
         }
-        while let Ok(waiting) = windows.recv() {
-            if self.is_leaving() {
-                self.leave(&windows);
-                break;
+        loop {
+            select! {
+                recv(windows) -> waiting => {
+                    let Ok(waiting) = waiting else { break };
+                    if self.is_leaving() {
+                        self.leave(&windows);
+                        break;
+                    }
+                    self.counters.waiting.remove(&waiting);
+                    self.ask(&waiting.window);
+                }
+                recv(panes_grown) -> grown => match grown {
+                    Ok(grown) => self.aggregate(&grown),
+                    Err(_) => panes_grown = never(),
+                },
             }
-            self.counters.waiting.remove(&waiting);
-            self.ask(&waiting.window);
         }
         if let Some(state) = self.uncommitted.take() {
             self.commit(&[], Some(&state));
         }
+    }
+
+    /// Aggregates rows of a window before it closes. When that fails they stay, and what there is no room for then is counted.
+    fn aggregate(&self, grown: &GrownPane) {
+        let _ = self.watch.aggregate(grown);
     }
 
     /// Leaves a window that waits, and those behind it, to the next start. The flows of a chain do not come again, so there it
@@ -179,7 +195,7 @@ impl Worker {
         &self,
         panes: OpenWindows,
         asked_through_ms: Option<i64>,
-        closed: Sender<WaitingWindow>,
+        (closed, grown): (Sender<WaitingWindow>, Sender<GrownPane>),
     ) -> FollowedWatch {
         let windows = &self.watch.file.options.windows;
         FollowedWatch {
@@ -191,6 +207,7 @@ impl Worker {
             after: FollowPosition::START,
             idle: Duration::from_millis(windows.idle.millis().unsigned_abs()),
             closed,
+            grown,
             counters: Arc::clone(&self.counters),
             is_shedding: false,
             left_out: 0,
@@ -246,6 +263,7 @@ impl Worker {
         let mut asked_through_ms = through_ms;
         let mut closed = Vec::new();
         while pieces.load(&mut panes)?.is_some() {
+            panes.grown().iter().for_each(|grown| self.aggregate(grown));
             while let Some(next_ms) = panes.next_end_through(pieces.at_ms()) {
                 if self.is_leaving() {
                     return Ok(asked_through_ms);
@@ -485,6 +503,7 @@ mod tests {
             after: FollowPosition::START,
             idle: Duration::from_secs(1),
             closed,
+            grown: bounded(1).0,
             counters: Arc::default(),
             is_shedding: false,
             left_out: 0,

@@ -59,16 +59,17 @@ impl PaneAggregate {
 }
 
 /// A plan whose aggregates over windows that overlap are over rows that panes made. These are relations of the slot,
-/// after those of the windows.
+/// after those of the windows. `of_all` has it done where windows do not overlap, too.
 pub(crate) fn split(
     plan: LogicalPlan,
     windows: &[Option<WindowSpec>],
     slot: &Arc<Slot>,
+    of_all: bool,
 ) -> Result<(LogicalPlan, Vec<PaneAggregate>)> {
     let mut aggregates = Vec::new();
     let plan = plan.transform_down_with_subqueries(|node| {
         let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
-        let Some(relation) = overlapping(aggregate, windows)? else { return Ok(Transformed::no(node)) };
+        let Some(relation) = shared_window(aggregate, windows, of_all)? else { return Ok(Transformed::no(node)) };
         let place = Place { slot: Arc::clone(slot), relation: windows.len() + aggregates.len() };
         let Some((combined, plan)) = split_aggregate(aggregate, place)? else { return Ok(Transformed::no(node)) };
         aggregates.push(PaneAggregate { name: name_of(aggregate), relation, found: plan.clone(), plan });
@@ -86,13 +87,13 @@ fn name_of(aggregate: &Aggregate) -> String {
     }
 }
 
-/// The window relation that an aggregate is directly over, if windows of the statement overlap.
-fn overlapping(aggregate: &Aggregate, windows: &[Option<WindowSpec>]) -> Result<Option<usize>> {
+/// The window relation that an aggregate is directly over, if windows of the statement overlap or `of_all`.
+fn shared_window(aggregate: &Aggregate, windows: &[Option<WindowSpec>], of_all: bool) -> Result<Option<usize>> {
     let read = windows_of(&aggregate.input)?;
     let [relation] = read.as_slice() else { return Ok(None) };
     // one that does not overlap is of the same panes as others that do
     let is_overlapping = windows.iter().flatten().any(|spec| spec.kind.size_ms > spec.kind.slide_ms);
-    Ok(Some(*relation).filter(|_| is_overlapping && is_of_rows(&aggregate.input)))
+    Ok(Some(*relation).filter(|_| (of_all || is_overlapping) && is_of_rows(&aggregate.input)))
 }
 
 /// Whether a plan gives rows of a window, each made of one row, and no condition depends on the times of the window.

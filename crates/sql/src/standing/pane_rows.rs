@@ -23,6 +23,8 @@ struct PaneContent {
     /// Batches that came first and are not here any more.
     released: usize,
     batches: Vec<RecordBatch>,
+    /// Rows of these batches.
+    rows: u64,
     /// By aggregate of the statement.
     aggregated: Vec<Vec<AggregatedRows>>,
 }
@@ -64,13 +66,20 @@ impl PaneRows {
     /// Adds rows.
     pub fn push(&self, batch: RecordBatch) {
         let mut content = self.content();
-        content.count(batch.num_rows() as u64, 0);
+        let rows = batch.num_rows() as u64;
+        content.count(rows, 0);
+        content.rows += rows;
         content.batches.push(batch);
     }
 
     /// Rows that are here and were not aggregated.
     pub fn rows(&self) -> u64 {
-        count(&self.content().batches)
+        self.content().rows
+    }
+
+    /// Rows that what was aggregated counts as.
+    pub fn aggregated_rows(&self) -> u64 {
+        self.content().aggregated_rows()
     }
 
     /// Batches that came.
@@ -123,20 +132,24 @@ impl PaneRows {
         let number = batches.saturating_sub(content.released).min(content.batches.len());
         let gone: Vec<RecordBatch> = content.batches.drain(..number).collect();
         content.released += number;
-        content.count(0, count(&gone));
+        let gone = count(&gone);
+        content.rows -= gone;
+        content.count(0, gone);
     }
 
     /// No window will be open any more that it is of: its rows are those of windows that wait for their answers.
     pub fn close(&self) {
         let mut content = self.content();
-        let aggregated = content.aggregated.iter().flatten().map(|part| count_aggregated(&part.rows)).sum::<u64>();
-        let rows = count(&content.batches) + aggregated;
-        content.count(0, rows);
+        content.count(0, content.rows + content.aggregated_rows());
         content.counted = None;
     }
 }
 
 impl PaneContent {
+    fn aggregated_rows(&self) -> u64 {
+        self.aggregated.iter().flatten().map(|part| count_aggregated(&part.rows)).sum()
+    }
+
     fn count(&self, more: u64, less: u64) {
         if let Some(counted) = &self.counted {
             counted.fetch_add(more, Ordering::Relaxed);
@@ -165,6 +178,11 @@ impl WindowPane {
             rows.push(batch);
         }
         Self::of(&rows)
+    }
+
+    /// Whether some of its rows were aggregated and are gone.
+    pub(crate) fn has_released(&self) -> bool {
+        self.rows.content().released > 0
     }
 
     /// Its rows, as far as they were not released.

@@ -1,5 +1,6 @@
 //! A standing question, and the engine that answers it.
 
+mod early;
 mod explained;
 mod shared_panes;
 
@@ -91,6 +92,10 @@ impl StandingEngine {
 
     /// Plans a statement. Must not be called from an asynchronous task.
     pub fn prepare(&self, text: &str, setup: &QuerySetup) -> Result<StandingQuery, EngineError> {
+        self.planned(text, setup, false)
+    }
+
+    fn planned(&self, text: &str, setup: &QuerySetup, is_early: bool) -> Result<StandingQuery, EngineError> {
         let runtime = Builder::new_current_thread().enable_time().build().map_err(EngineError::Start)?;
         let standing = Arc::new(StatementContext {
             slot: Arc::new(Slot::default()),
@@ -114,7 +119,8 @@ impl StandingEngine {
         let plan = runtime.block_on(planned(&context, text, setup))?;
         let threads = Threads { one: runtime, wide: Arc::clone(&self.wide) };
         let asked = context.clone();
-        StandingQuery::new(threads, context, plan, &standing, &self.cache).map_err(|error| match error {
+        let panes = SharedPanes { is_early, ..SharedPanes::default() };
+        StandingQuery::new(threads, context, (plan, panes), &standing, &self.cache).map_err(|error| match error {
             EngineError::Plan(error) => explained(&asked, text, &error),
             other => other,
         })
@@ -198,7 +204,7 @@ impl StandingQuery {
     fn new(
         threads: Threads,
         context: SessionContext,
-        plan: LogicalPlan,
+        (plan, panes): (LogicalPlan, SharedPanes),
         standing: &Arc<StatementContext>,
         cache: &Arc<HistoryCache>,
     ) -> Result<Self, EngineError> {
@@ -220,7 +226,7 @@ impl StandingQuery {
             live: LiveParts::default(),
             windows_decided: 0,
             sessions: None,
-            panes: SharedPanes::default(),
+            panes,
             cache: Arc::clone(cache),
         };
         let session = query.only_session(found.sessions)?;

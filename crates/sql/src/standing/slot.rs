@@ -32,6 +32,11 @@ impl WindowRows {
         Self { window, panes: vec![WindowPane::single(batches)] }
     }
 
+    /// Whether some of its rows were aggregated and are gone.
+    pub fn has_released(&self) -> bool {
+        self.panes.iter().any(WindowPane::has_released)
+    }
+
     /// The rows, as far as they were not released.
     pub fn batches(&self) -> Vec<RecordBatch> {
         self.panes.iter().flat_map(WindowPane::rows).collect()

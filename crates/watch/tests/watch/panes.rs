@@ -1,15 +1,20 @@
 //! Windows of the stream against a model that looks at one row at a time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use weir_flow::Column;
-use weir_sql::standing::{QuerySetup, StandingEngine, StandingOptions, WindowKind, WindowRows, WindowSpec};
+use weir_sql::standing::{
+    PaneRows, QuerySetup, StandingEngine, StandingOptions, Window, WindowKind, WindowPane, WindowRows, WindowSpec,
+};
 use weir_watch::panes::{ClosedWindow, PaneCounts, PaneOptions, Panes};
+use weir_watch::{Backtest, RunnerOptions};
 
-use crate::scene::{Flow, NEW_YEAR_MS, Random, batch, lines};
+use crate::scene::{Flow, NEW_YEAR_MS, Random, archive, batch, lines, traffic, watch};
 
 fn options(size_ms: i64, slide_ms: i64, lateness_ms: i64, time: Column) -> PaneOptions {
     let kind = WindowKind { size_ms, slide_ms, offset_ms: 0 };
@@ -231,6 +236,77 @@ fn what_panes_made_is_combined_however_flows_are_delivered() {
         assert!(answers.is_empty());
         // of a window there are some 300 rows
         assert!(kept > 0 && panes.rows_kept() == 0, "{kept}");
+    }
+}
+
+/// Statements that sum rows up, over one window of an hour.
+const SUMS: [&str; 5] = [
+    "SELECT src_port, count(*) AS n, sum(bytes) AS s, min(bytes) AS l, max(bytes) AS u, count(DISTINCT dst_port) AS d \
+     FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY src_port",
+    "SELECT count(*) AS n, avg(bytes) AS mean, sum(bytes_scaled) AS s FROM TUMBLE(flows, received, INTERVAL '1' HOUR)",
+    "SELECT DISTINCT dst_port FROM TUMBLE(flows, received, INTERVAL '1' HOUR) WHERE bytes > 700",
+    "WITH ports AS (SELECT dst_port, sum(bytes) AS bytes FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY 1) \
+     SELECT dst_port, bytes, window_end FROM ports CROSS JOIN (SELECT max(bytes) AS most FROM ports) \
+     CROSS JOIN (SELECT max(window_end) AS window_end FROM TUMBLE(flows, received, INTERVAL '1' HOUR)) WHERE 2 * bytes > most",
+    "SELECT src_port, p.n FROM (SELECT src_port, sum(bytes) AS n FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY 1) p \
+     WHERE n > 10 ORDER BY n DESC LIMIT 3",
+];
+
+/// Of a window that is long, rows go while it is open.
+#[test]
+fn windows_that_were_aggregated_while_they_were_open_are_answered_alike() {
+    let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
+    let window = Window { start_ms: NEW_YEAR_MS, end_ms: NEW_YEAR_MS + 3_600_000 };
+    for (seed, text) in (0..).zip(SUMS) {
+        let mut random = Random::new(seed + 11_000);
+        let mut flows = disorder(seed);
+        flows.iter_mut().for_each(|flow| flow.ports = (random.below(7) as u16, random.below(5) as u16));
+        let setup = QuerySetup::default();
+        let mut plain = engine.prepare(text, &setup).expect("a statement");
+        let mut early = engine.prepare_early(&plain, text, &setup).expect("a statement").expect(text);
+        assert!(!plain.is_releasing() && early.columns() == plain.columns());
+        let rows = |panes: Vec<WindowPane>| vec![WindowRows { window, panes }; plain.windows().len()];
+        let (kept, mut rest) = (Arc::new(AtomicU64::new(0)), flows.as_slice());
+        let pane = Arc::new(PaneRows::new(&kept));
+        while rest.len() > 100 {
+            let (part, left) = rest.split_at(rest.len().min(1 + random.below(200) as usize));
+            pane.push(batch(part).record_batch().clone());
+            rest = left;
+            if random.below(3) == 0 {
+                let open = rows(vec![WindowPane::of(&pane)]);
+                early.aggregate(&open, Duration::from_mins(1)).expect("aggregated");
+                assert_eq!(pane.rows(), 0, "rows are gone: {text}");
+                assert!(open[0].has_released());
+            }
+        }
+        pane.push(batch(rest).record_batch().clone());
+        assert!(kept.load(Ordering::Relaxed) < flows.len() as u64 / 2, "{text}");
+        let found = early.answer(&rows(vec![WindowPane::of(&pane)]), None, Duration::from_mins(1)).expect("an answer");
+        let all = rows(vec![WindowPane::single(vec![batch(&flows).record_batch().clone()])]);
+        let expected = plain.answer(&all, None, Duration::from_mins(1)).expect("an answer");
+        assert_eq!(lines(&found), lines(&expected), "{text}");
+        assert!(!lines(&found).is_empty());
+    }
+    let of_rows = "SELECT median(bytes) FROM TUMBLE(flows, received, INTERVAL '1' HOUR)";
+    let plain = engine.prepare(of_rows, &QuerySetup::default()).expect("a statement");
+    assert!(engine.prepare_early(&plain, of_rows, &QuerySetup::default()).expect("a statement").is_none());
+}
+
+/// Of a window with more rows than are kept none is left out, as long as what they sum up to is small.
+#[test]
+fn a_long_window_keeps_sums_and_not_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flows = traffic(5, 300_000, NEW_YEAR_MS, 3_600_000);
+    archive(folder.path(), &flows);
+    let text = "SELECT count(*) AS flows, sum(bytes) AS bytes FROM TUMBLE(flows, received, INTERVAL '1' HOUR)";
+    for (text, is_summed) in [(text.to_owned(), true), (text.replace("sum(", "median("), false)] {
+        let file = watch("sums", &text, "rows_max = 100_000");
+        let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a backtest");
+        let mut answers = Vec::new();
+        let outcome = backtest.run(None, None, |_, answer| answers.extend(lines(answer))).expect("answers");
+        assert_eq!(outcome.rows_shed > 0, !is_summed, "{text}");
+        let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
+        assert_eq!(answers == [format!("{},{bytes}", flows.len())], is_summed, "{answers:?}");
     }
 }
 

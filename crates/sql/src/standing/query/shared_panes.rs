@@ -21,6 +21,8 @@ pub(super) struct SharedPanes {
     pub(super) combining: Option<LogicalPlan>,
     /// Which rows of windows are read.
     pub(super) filter: Option<RowFilter>,
+    /// Whether panes are aggregated although windows do not overlap, so that their rows can go before the window ends.
+    pub(super) is_early: bool,
 }
 
 impl SharedPanes {
@@ -50,7 +52,7 @@ impl SharedPanes {
             Ok((aggregate, physical))
         });
         let aggregates = planned.collect::<Result<Vec<_>>>()?;
-        Ok((Self { aggregates, is_releasing, combining, filter: None }, plan))
+        Ok((Self { aggregates, is_releasing, combining, filter: None, is_early: query.panes.is_early }, plan))
     }
 }
 
@@ -59,7 +61,7 @@ pub(super) fn split_of(query: &StandingQuery, optimised: LogicalPlan) -> Result<
     if query.sessions.is_some() {
         return Ok((optimised, Vec::new()));
     }
-    let (plan, aggregates) = split(optimised, &query.windows, &query.slot)?;
+    let (plan, aggregates) = split(optimised, &query.windows, &query.slot, query.panes.is_early)?;
     let plan = if aggregates.is_empty() { plan } else { query.context.state().optimize(&plan)? };
     Ok((plan, aggregates))
 }

@@ -1,0 +1,50 @@
+//! Windows of so many rows that they are aggregated while they are open.
+//!
+//! A window of five minutes at 200,000 flows a second has 60 million rows, of which a statement may need the sum of each host.
+//! What panes do for windows that overlap is done for the one pane of a window that does not, each time that it has grown: its
+//! rows are aggregated and go, and in the end the window combines what was made. A statement has a plan for that beside the
+//! plain one, because aggregating twice costs more where a window has few rows.
+
+use std::time::{Duration, Instant};
+
+use super::{StandingEngine, StandingQuery};
+use crate::EngineError;
+use crate::standing::slot::SlotContent;
+use crate::standing::{QuerySetup, WindowRows};
+
+impl StandingEngine {
+    /// The same statement for windows whose rows were aggregated before they closed; `None` when it needs rows until then, or
+    /// when [`prepare`](Self::prepare) gives one that serves for that. Must not be called from an asynchronous task.
+    pub fn prepare_early(
+        &self,
+        plain: &StandingQuery,
+        text: &str,
+        setup: &QuerySetup,
+    ) -> Result<Option<StandingQuery>, EngineError> {
+        if plain.is_releasing() || plain.has_sessions() {
+            return Ok(None);
+        }
+        Ok(Some(self.planned(text, setup, true)?).filter(StandingQuery::is_releasing))
+    }
+}
+
+impl StandingQuery {
+    /// Whether rows of windows go once they are aggregated, because nothing else reads them.
+    pub fn is_releasing(&self) -> bool {
+        self.panes.is_releasing && !self.panes.aggregates.is_empty()
+    }
+
+    /// What is aggregated before a window closes, for people.
+    pub fn aggregated_names(&self) -> impl Iterator<Item = &str> {
+        self.panes.aggregates.iter().map(|(aggregate, _)| aggregate.name())
+    }
+
+    /// Aggregates the rows of windows that are open, and drops them. They stay when it fails.
+    ///
+    /// Must not be called from an asynchronous task.
+    pub fn aggregate(&self, rows: &[WindowRows], time_max: Duration) -> Result<(), EngineError> {
+        let put = self.put(rows, None, Instant::now() + time_max);
+        *self.slot.held() = SlotContent::default();
+        put
+    }
+}
