@@ -8,8 +8,9 @@ use crate::process::{Collector, wait_for};
 
 /// Fewer than one address may have, by default.
 const CONNECTIONS: usize = 200;
-/// More than a connection may cost while a message is unfinished, which is some 450 KiB: builds without optimisation have larger stacks.
-const CONNECTION_KIB_MAX: u64 = 640;
+/// More than a connection costs while a message is unfinished, which is some 450 KiB, and the process beside it; builds without
+/// optimisation use more of their stacks.
+const CONNECTION_KIB_MAX: u64 = if cfg!(debug_assertions) { 1_024 } else { 640 };
 /// Octets of a message that are sent, of the 65,535 that it says it has.
 const SENT: usize = 65_000;
 
