@@ -232,7 +232,7 @@ pub(crate) struct Limits {
 ///
 /// The agent does not answer, refuses or cannot be reached. A column that it answers wrongly is left out with those that belong to it; so
 /// are those that are not read when something ends the poll before, such as silence or that time is over: the next poll begins with them.
-/// When nothing is left, the last error is this one's, unless the poll began in the middle: what was read before is still right then.
+/// When nothing is left, the last error is this one's, unless polls before this one have read something: that is still right then.
 pub(crate) async fn read(
     client: &Client<UdpHandle>,
     limits: Limits,
@@ -241,17 +241,22 @@ pub(crate) async fn read(
 ) -> Result<(), PollError> {
     let asked = async { client.get(&Oid::from_slice(&UPTIME)).await.map_err(PollError::from) };
     let uptime = within(limits.until, asked).await;
-    let uptime = ignoring_malformed(uptime, polled)?;
+    let uptime = ignoring_malformed(uptime, polled).inspect_err(|_| order.begin_anew())?;
     polled.uptime_ms = uptime.and_then(|answer| uptime_ms(&answer.single()?.value));
     let groups: Vec<&ColumnGroup> = GROUPS.iter().chain(if limits.counters { COUNTERS } else { &[] }).collect();
     polled.texts = [ColumnEnd::Missing; Text::ALL.len()];
     let (first, is_resumed) = (order.first(), order.is_resumed());
     let mut wrong = None;
-    for place in (0..groups.len()).map(|step| (first + step) % groups.len()) {
+    for step in 0..groups.len() {
+        let place = (first + step) % groups.len();
         let group = groups[place];
         match read_group(client, group, limits, polled).await {
             Ok(()) => polled.note(group, ColumnEnd::Whole),
             Err(error) if error.ends_poll() => {
+                // all others were read, and it was not when it was the first: it is no better than one that is answered wrongly
+                if error.is_silence() && order.is_hanging(place) && step + 1 == groups.len() {
+                    polled.note(group, ColumnEnd::Wrong);
+                }
                 order.stopped_at(place, groups.len());
                 polled.ended = Some(error);
                 break;
@@ -266,11 +271,18 @@ pub(crate) async fn read(
     }
     if polled.ended.is_none() {
         order.begin_anew();
+    } else if !polled.interfaces.is_empty() {
+        order.found();
     }
     // the agent is there, as it has answered how long it runs
     let is_waiting = is_resumed && polled.ended.as_ref().is_some_and(PollError::is_silence);
     if polled.interfaces.is_empty() && !is_waiting {
-        return Err(polled.ended.take().or(wrong).unwrap_or(PollError::Empty));
+        let error = polled.ended.take().or(wrong).unwrap_or(PollError::Empty);
+        // who is silent about one column may answer about another
+        if !error.is_silence() {
+            order.begin_anew();
+        }
+        return Err(error);
     }
     Ok(())
 }

@@ -2,8 +2,9 @@
 //!
 //! A poll that ends early is followed by one that begins where it ended, so that an agent which is too slow for its interval has all of its
 //! columns read in turn. A column at which the agent falls silent whenever it is asked for would be all that is asked for then: once a poll
-//! has begun with it and came to nothing, it is the last one. What speaks against it is an agent that is silent at the very first column: a
-//! poll that has read no column counts as unanswered, so the next one begins there again.
+//! has begun with it and came to nothing, it is the last one. So it is with the very first column: a poll that has read none counts as
+//! unanswered, and the next one begins with another. What speaks against it is an agent that was silent once: its names are read last by
+//! the poll after that.
 
 /// Where the next poll of an agent begins.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub(crate) struct PollOrder {
     first: usize,
     /// What was not read although a poll began with it.
     hanging: Option<usize>,
+    /// Whether interfaces were found since all were read.
+    has_found: bool,
 }
 
 impl PollOrder {
@@ -19,14 +22,24 @@ impl PollOrder {
         self.first
     }
 
-    /// Whether the poll before ended early.
+    /// Whether polls that ended early have found interfaces.
     pub(crate) fn is_resumed(&self) -> bool {
-        *self != Self::default()
+        self.has_found
+    }
+
+    /// Whether a poll began with this one and could not read it; others were asked for first since.
+    pub(crate) fn is_hanging(&self, place: usize) -> bool {
+        self.hanging == Some(place)
     }
 
     /// Notes that the agent has answered one of them.
     pub(crate) fn answered(&mut self, place: usize) {
         self.hanging = self.hanging.filter(|hanging| *hanging != place);
+    }
+
+    /// Notes that a poll which ended early has found interfaces.
+    pub(crate) fn found(&mut self) {
+        self.has_found = true;
     }
 
     /// Notes that a poll ended early at one of so many.
@@ -59,6 +72,9 @@ mod tests {
         for place in (0..COUNT).map(|step| (first + step) % COUNT) {
             if read.len() == most || silent == Some(place) {
                 order.stopped_at(place, COUNT);
+                if !read.is_empty() {
+                    order.found();
+                }
                 return read;
             }
             order.answered(place);
@@ -83,12 +99,13 @@ mod tests {
         for silent in 0..COUNT {
             let mut order = PollOrder::default();
             let first = poll(&mut order, COUNT, Some(silent));
-            assert_eq!(first, (0..silent).collect());
+            assert_eq!((first, order.is_resumed()), ((0..silent).collect(), silent > 0));
             if silent > 0 {
                 assert!(poll(&mut order, COUNT, Some(silent)).is_empty(), "it is tried again first");
             }
             let others: BTreeSet<_> = (0..COUNT).filter(|place| *place != silent).collect();
             for _ in 0..3 {
+                assert!(order.is_hanging(silent));
                 assert_eq!(poll(&mut order, COUNT, Some(silent)), others, "{silent}");
             }
             assert_eq!(poll(&mut order, COUNT, None).len(), COUNT, "{silent} answers");

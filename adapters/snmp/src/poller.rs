@@ -129,7 +129,6 @@ impl Poller {
             }
             Err(error) => {
                 self.client = None;
-                self.order.begin_anew();
                 let counter = match &error {
                     PollError::Unanswered | PollError::TooSlow => &self.counters.unanswered,
                     PollError::Refused(_) | PollError::NotAuthentic => &self.counters.refused,
@@ -147,7 +146,10 @@ impl Poller {
         let until = tokio::time::Instant::now() + self.options.interval.duration().min(POLL_MAX);
         let client = match self.client.take() {
             Some(client) => client,
-            None => within(until, self.connect()).await?,
+            None => {
+                let connected = within(until, self.connect()).await;
+                connected.inspect_err(|_| self.order.begin_anew())?
+            }
         };
         let SnmpOptions { interfaces_max, counters, .. } = *self.options;
         interfaces::read(&client, Limits { interfaces_max, counters, until }, &mut self.order, polled).await?;
@@ -244,7 +246,7 @@ impl StateLog {
                 self.wrong[place] = true;
                 let (column, PolledExporter { exporter, agent, .. }) = (text.name(), polled);
                 tracing::warn!(
-                    "the SNMP agent of {exporter} at {agent} has answered {column} wrongly {WRONG_POLLS_MAX} times: interfaces are named without it"
+                    "the SNMP agent of {exporter} at {agent} has answered {column} wrongly or not at all {WRONG_POLLS_MAX} times: interfaces are named without it"
                 );
             }
         }

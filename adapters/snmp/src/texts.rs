@@ -1,4 +1,4 @@
-//! Columns of texts, of which an agent may answer one wrongly for ever.
+//! Columns of texts, of which an agent may answer one wrongly, or not at all, for ever.
 //!
 //! What depends on a column that was not read stays as it was written: an interface whose `ifName` is missing in one poll would be called by
 //! its `ifDescr`, which is another name. A column that is answered wrongly poll after poll is one that the agent does not have: its
@@ -38,7 +38,7 @@ pub(crate) enum ColumnEnd {
     /// To its end; also when it has no rows.
     #[default]
     Whole,
-    /// With an error, or with what is no answer.
+    /// With an error, with what is no answer, or not at all whenever it was asked for and all others were read.
     Wrong,
     /// It was not read, or not to its end.
     Missing,

@@ -9,7 +9,7 @@
 //! * errors: `datagrams_undecodable` + `sets_undecodable` = the sum of `errors_header`, `errors_length`,
 //!   `errors_template` and `errors_record`;
 //! * records: every Data Record located is one of `records_stored` or `records_options`; flows in the archive are
-//!   `records_stored` - `records_filtered`;
+//!   `records_stored` - `records_filtered` - `records_not_stored`, and `records_made` is a part of `records_stored`;
 //! * loss: `records_late` and `records_lost_down` are parts of `records_lost`, and `datagrams_late` and
 //!   `datagrams_lost_down` of `datagrams_lost`.
 //!
@@ -116,7 +116,7 @@ counters! {
     DatagramsDuplicate "datagrams_duplicate" "Datagrams that came again with the same octets, dropped.";
     DatagramsReordered "datagrams_reordered" "Datagrams that came after later ones.";
     DatagramsUnsequenced "datagrams_unsequenced" "Datagrams of exporters whose sequence numbers mean nothing, so that loss before them is not known.";
-    RecordsFiltered "records_filtered" "Flow records among `records_stored` that a filter after the collector dropped, or that another transform of a chain took; what it made of them counts as stored again.";
+    RecordsFiltered "records_filtered" "Flow records among `records_stored` that a filter after the collector dropped, or that another transform of a chain took; what it made of them counts as stored again, and in `records_made`.";
     ErrorsHeader "errors_header" "Undecodable because of the message header: too short, or of no known version.";
     ErrorsLength "errors_length" "Undecodable because a length or count does not agree with the octets at hand.";
     ErrorsTemplate "errors_template" "Undecodable because a Template Record makes no sense.";
@@ -150,6 +150,7 @@ counters! {
     HandshakeProtocol "handshake_protocol" "Those of `handshakes_failed` that were no TLS, or a version before 1.2.";
     DatagramsOverRate "datagrams_over_rate" "Datagrams of senders that sent more a second than the limit on each source (`rate_per_source`) allows, dropped before they were looked at; not known per exporter.";
     RecordsNotStored "records_not_stored" "Flow records among `records_stored` that could not be written: the disk took nothing until the collector stopped, or the record was too large.";
+    RecordsMade "records_made" "Those of `records_stored` that no exporter sent: a transform of a chain made them of others, which are in `records_filtered`.";
 }
 
 impl Counter {

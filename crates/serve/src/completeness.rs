@@ -38,7 +38,7 @@ pub(crate) struct CompletenessBody {
 impl CompletenessBody {
     /// What the books say.
     pub(crate) fn of(found: &Completeness) -> Self {
-        let is_nothing = found.stored == 0 && found.filtered == 0;
+        let is_nothing = found.stored == 0 && found.received == 0;
         let verdict = match (found.is_complete(), found.unsequenced_datagrams) {
             (false, _) => Verdict::Incomplete,
             (true, 0) if !is_nothing => Verdict::Complete,
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!((nothing.verdict, nothing.share), (Verdict::Unknown, None));
         assert!(nothing.sentence.contains("no flows of this time"), "{}", nothing.sentence);
         assert_eq!(of(Completeness { stored: 1, ..Completeness::default() }).verdict, Verdict::Complete);
-        assert_eq!(of(Completeness { filtered: 1, ..Completeness::default() }).verdict, Verdict::Complete);
+        assert_eq!(of(Completeness { received: 1, ..Completeness::default() }).verdict, Verdict::Complete);
         assert_eq!(
             of(Completeness { lost_records: 1, missing: 1, ..Completeness::default() }).verdict,
             Verdict::Incomplete

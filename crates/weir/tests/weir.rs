@@ -22,6 +22,8 @@ mod chain;
 mod cluster;
 #[path = "weir/commands.rs"]
 mod commands;
+#[path = "weir/connection_memory.rs"]
+mod connection_memory;
 #[path = "weir/damage.rs"]
 mod damage;
 #[path = "weir/detection.rs"]

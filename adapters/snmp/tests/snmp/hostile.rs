@@ -435,11 +435,30 @@ fn names_do_not_wait_for_descriptions() {
     assert_eq!(polling.counter("polls_unanswered"), 0);
 }
 
+/// The first column that is asked for: what came of it before the agent fell silent is no name, and the others are read without it.
 #[test]
-fn names_that_are_not_whole_are_none() {
-    let agent = Agent::begin(|request| row_by_row(request, Some((IF_NAMES, IS_SILENT))));
-    let mut polling = polling(&format!("['192.0.2.1={}']", agent.address), "timeout = '1h'");
-    polling.until("two polls", |polling| polling.counter("polls_unanswered") > 1);
-    assert!(polling.names.is_empty() && polling.counters.is_empty(), "{:?}", polling.names);
+fn an_agent_that_is_silent_about_names_has_all_else() {
+    let by_descr = [(Some("Loopback"), Some("ours")), (Some("Ethernet"), Some("to Berlin"))];
+    for waiting in ["timeout = '1h'", "timeout = '400ms'\nretries = 0"] {
+        let agent = Agent::begin(|request| row_by_row(request, Some((IF_NAMES, IS_SILENT))));
+        let mut polling = polling(&format!("['192.0.2.1={}']", agent.address), waiting);
+        polling.until("states", |polling| polling.newest(2, "if_status") == Some(3));
+        assert!(polling.names.is_empty(), "it may have names: {:?}", polling.names);
+        polling.until("names by another column", |polling| texts(polling) == by_descr);
+        let counters = ["polls_unanswered", "columns_bad"].map(|name| polling.counter(name));
+        assert_eq!(counters, [1, 0], "{waiting}");
+        assert!(polling.counter("polls_incomplete") > 3, "it is waited for: {waiting}");
+    }
+}
+
+/// What tells how long it runs and nothing else is not there for all that matters.
+#[test]
+fn an_agent_that_is_silent_about_all_columns_is_unanswered() {
+    let agent = Agent::begin(|request| {
+        let is_about_columns = TABLE.iter().any(|(column, _, _)| request.oid.starts_with(&column[..7]));
+        if is_about_columns { Vec::new() } else { vec![request.end()] }
+    });
+    let mut polling = agent.polling("");
+    polling.until("three polls", |polling| polling.counter("polls_unanswered") > 2);
     assert_eq!(polling.counter("polls_incomplete"), 0);
 }

@@ -229,7 +229,8 @@ mod tests {
             }
         }
         let told = sums.completeness();
-        assert_eq!((rows, told.stored, told.filtered), (300, 300, 8_700));
+        assert_eq!((rows, told.stored, told.received), (300, 300, 9_000));
+        assert_eq!(sums.totals()[weir_flow::Counter::RecordsFiltered as usize], 8_700);
         assert!(told.is_complete(), "{told}");
         assert_eq!(context.counters.counter("records_filtered").get(), 8_700);
     }

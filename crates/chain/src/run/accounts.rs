@@ -2,7 +2,7 @@
 //!
 //! Flows come from a source with lines of the books that count them as stored, and these lines go past transforms to the sink.
 //! A transform that drops flows, or makes other rows of them, would leave books that say more than a sink has. So what it
-//! takes is counted as filtered and what it hands on as stored, and such lines go after those of the source. What speaks
+//! takes is counted as filtered and what it hands on as stored and made, and such lines go after those of the source. What speaks
 //! against it is that rows which are held for a while count in both. Rows without books, as those of a generator, get none.
 
 use arrow::array::RecordBatch;

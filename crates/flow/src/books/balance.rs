@@ -43,6 +43,14 @@ pub enum Imbalance {
         /// `records_filtered` + `records_not_stored`.
         left_out: u64,
     },
+    /// More was made by transforms than there were records.
+    #[error("{made} records were made of others, of {stored}")]
+    Made {
+        /// `records_stored`.
+        stored: u64,
+        /// `records_made`.
+        made: u64,
+    },
     /// The archive has other flows than were stored.
     #[error(
         "{stored} records were stored and {left_out} of them filtered or not written, but {rows} are in the archive and {rows_expired} \
@@ -106,6 +114,10 @@ pub fn balance(counts: &Counts) -> Result<(), Imbalance> {
     let (stored, left_out) = (of(Counter::RecordsStored), sum(counts, &LEFT_OUT));
     if left_out > stored {
         return Err(Imbalance::LeftOut { stored, left_out });
+    }
+    let made = of(Counter::RecordsMade);
+    if made > stored {
+        return Err(Imbalance::Made { stored, made });
     }
     let pairs = [
         ("records", Counter::RecordsLost, Counter::RecordsLate),
@@ -182,6 +194,7 @@ mod tests {
                 (Counter::RecordsLate, 5),
                 (Counter::RecordsStored, 30),
                 (Counter::RecordsFiltered, 30),
+                (Counter::RecordsMade, 30),
             ],
             None,
         );
@@ -211,6 +224,7 @@ mod tests {
         check(&[(Counter::SetsExpired, 1)], Some("0 sets were put aside, 1 of them decoded later or given up"));
         check(&[(Counter::ErrorsLength, 1)], Some("0 datagrams and sets were undecodable, for 1 reasons"));
         check(&[(Counter::RecordsFiltered, 1)], Some("1 records were filtered or not written, of 0"));
+        check(&[(Counter::RecordsMade, 1)], Some("1 records were made of others, of 0"));
         check(&[(Counter::RecordsLate, 1)], Some("1 records came late of 0 that were missing"));
         check(&[(Counter::DatagramsLate, 1)], Some("1 datagrams came late of 0 that were missing"));
         check(&[(Counter::DatagramsReordered, 1)], Some("datagrams_reordered is 1 of 0 datagrams decoded"));

@@ -3,7 +3,8 @@
 //! An answer over flows is only as good as the flows that are there. The books know what is missing by sequence
 //! numbers, what was dropped here and what could not be decoded. Some of that is known in records, some only in
 //! datagrams: those are turned into records by what datagrams of the same exporter held on average, and the result is
-//! called an estimate. The books are kept by minute of reception, so the edges of a time range are a minute wide. Days
+//! called an estimate. Rows that a transform of a chain made of others came from no exporter: they are flows that are
+//! there, and neither part of what should be there nor of what datagrams held. The books are kept by minute of reception, so the edges of a time range are a minute wide. Days
 //! long past are kept as one row for each exporter: of a day that a time range cuts the whole day counts, and
 //! [`Completeness::cut_days`] says so.
 
@@ -11,7 +12,7 @@ use std::fmt::{self, Write as _};
 
 use arrow::temporal_conversions::timestamp_ms_to_datetime;
 
-use super::balance::{LEFT_OUT, sets_waiting, sum};
+use super::balance::{Counts, LEFT_OUT, sets_waiting, sum};
 use super::{BooksSums, Counter, ExporterSums};
 
 const DAY_MS: i64 = 86_400_000;
@@ -34,12 +35,14 @@ impl BooksSums {
         for counts in self.counts() {
             let of = |counter: Counter| counts[counter as usize];
             let decoded = of(Counter::DatagramsDecoded);
-            let located = sum(counts, &[Counter::RecordsStored, Counter::RecordsOptions]);
+            let located = of(Counter::RecordsStored)
+                .saturating_sub(of(Counter::RecordsMade))
+                .saturating_add(of(Counter::RecordsOptions));
             add(&mut datagrams, decoded);
             add(&mut records, located);
             add(&mut all.stored, of(Counter::RecordsStored).saturating_sub(sum(counts, &LEFT_OUT)));
             add(&mut all.not_stored, of(Counter::RecordsNotStored));
-            add(&mut all.filtered, of(Counter::RecordsFiltered));
+            add(&mut all.received, received(counts));
             add(&mut all.lost_records, of(Counter::RecordsLost).saturating_sub(of(Counter::RecordsLate)));
             let lost = of(Counter::DatagramsLost).saturating_sub(of(Counter::DatagramsLate));
             add(&mut all.lost_datagrams, lost);
@@ -74,6 +77,15 @@ impl BooksSums {
     }
 }
 
+/// Records that came and were not lost since, those that were dropped on purpose among them.
+fn received(counts: &Counts) -> u64 {
+    let of = |counter: Counter| counts[counter as usize];
+    let (stored, not_stored) = (of(Counter::RecordsStored), of(Counter::RecordsNotStored));
+    let sent = stored.saturating_sub(of(Counter::RecordsMade)).saturating_sub(not_stored);
+    // Where rows that were made could not be written, what is missing is counted in such rows, and so is what is there.
+    if not_stored > 0 { sent.max(stored.saturating_sub(sum(counts, &LEFT_OUT))) } else { sent }
+}
+
 /// Datagrams as records, by the average of those that came.
 fn times(datagrams: u64, records: u64, of_datagrams: u64) -> u64 {
     if of_datagrams == 0 {
@@ -88,8 +100,9 @@ fn times(datagrams: u64, records: u64, of_datagrams: u64) -> u64 {
 pub struct Completeness {
     /// Flows that are there.
     pub stored: u64,
-    /// Flows that were dropped on purpose; they do not count as missing.
-    pub filtered: u64,
+    /// Records that came and were not lost since: the flows that are there but for those that a transform made of others, and
+    /// what was dropped on purpose or taken by a transform.
+    pub received: u64,
     /// Records that came and could not be written.
     pub not_stored: u64,
     /// Records that did not come, by sequence numbers that count records.
@@ -127,6 +140,7 @@ impl Completeness {
         Counter::RecordsStored,
         Counter::RecordsOptions,
         Counter::RecordsFiltered,
+        Counter::RecordsMade,
         Counter::RecordsNotStored,
         Counter::RecordsLost,
         Counter::RecordsLate,
@@ -159,16 +173,15 @@ impl Completeness {
 
     /// The share of records that are there, in ten thousandths; less than 10,000 where any is missing, or may be.
     pub fn share(&self) -> u64 {
-        let present = self.stored.saturating_add(self.filtered);
         if self.is_complete() {
             return 10_000;
         }
-        let whole = u128::from(present) + u128::from(self.missing);
+        let whole = u128::from(self.received) + u128::from(self.missing);
         if whole == 0 {
             // something came, and nothing could be decoded
             return 0;
         }
-        let share = u128::from(present) * 10_000 / whole;
+        let share = u128::from(self.received) * 10_000 / whole;
         share.min(9_999) as u64
     }
 }
@@ -272,6 +285,38 @@ mod tests {
         check(&[row(60_000, Some(4), &values)], "80.00 % complete: 20 samples lost on the way");
         let values = [(RecordsStored, 100), (Counter::RecordsFiltered, 10), (Counter::RecordsNotStored, 20)];
         check(&[row(60_000, Some(4), &values)], "80.00 % complete: 20 records not written");
+    }
+
+    /// Of 100 records that came in 10 datagrams a transform made rows under keys of its own.
+    #[test]
+    fn rows_that_were_made_of_others_have_not_come() {
+        use Counter::{RecordsFiltered, RecordsLost, RecordsMade, RecordsNotStored, RecordsStored};
+        let taken = |values: &[(Counter, u64)]| {
+            let came = [(RecordsStored, 100), (Counter::DatagramsDecoded, 10), (RecordsFiltered, 100)];
+            row(60_000, Some(1), &[&came[..], values].concat())
+        };
+        let made = |values: &[(Counter, u64)]| row(60_000, None, values);
+        let forty = made(&[(RecordsStored, 40), (RecordsMade, 40)]);
+        check(&[taken(&[(RecordsLost, 100)]), forty.clone()], "50.00 % complete: 100 records lost on the way");
+        // ten records a datagram, under the key of what was taken as well
+        check(
+            &[taken(&[(Counter::DatagramsLost, 10)]), forty.clone()],
+            "about 50.00 % complete: 10 datagrams lost on the way",
+        );
+        check(
+            &[taken(&[(RecordsStored, 140), (RecordsMade, 40), (Counter::DatagramsLost, 10)])],
+            "about 50.00 % complete: 10 datagrams lost on the way",
+        );
+        let dropped = row(60_000, None, &[(Counter::KernelDrops, 10)]);
+        check(&[taken(&[]), forty.clone(), dropped], "about 50.00 % complete: 10 datagrams dropped here");
+        // flows are what is there in the end
+        let mut sums = BooksSums::default();
+        sums.add(&BooksBatch::from_rows(&[taken(&[]), forty]), 60_000, 180_000);
+        let found = sums.completeness();
+        assert_eq!((found.stored, found.received, found.is_complete()), (40, 100, true));
+        // rows that could not be written are missing of those that were made
+        let some = made(&[(RecordsStored, 40), (RecordsMade, 40), (RecordsNotStored, 10)]);
+        check(&[some], "75.00 % complete: 10 records not written");
     }
 
     #[test]

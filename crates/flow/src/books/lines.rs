@@ -34,7 +34,8 @@ pub fn stored_rows(flows: &FlowBatch) -> Vec<BooksRow> {
 }
 
 /// What accounts for rows that a transform took, and for those that it made of them: taken ones are counted as filtered, made
-/// ones as stored, by minute, exporter, Observation Domain and version, and what is the same on both sides is in neither.
+/// ones as stored and as made, by minute, exporter, Observation Domain and version, and what is the same on both sides is in
+/// none of these.
 #[derive(Debug, Default)]
 pub struct ChangedRows {
     /// How many more were made than taken.
@@ -85,9 +86,13 @@ impl ChangedRows {
         let changed = std::mem::take(&mut self.grown).into_iter().filter(|(_, grown)| *grown != 0);
         let rows: Vec<BooksRow> = changed
             .map(|((minute_ms, exporter, observation_domain, export_version), grown)| {
-                let counter = if grown > 0 { Counter::RecordsStored } else { Counter::RecordsFiltered };
+                let counters: &[Counter] = if grown > 0 {
+                    &[Counter::RecordsStored, Counter::RecordsMade]
+                } else {
+                    &[Counter::RecordsFiltered]
+                };
                 let mut counts = [0; Counter::COUNT];
-                counts[counter as usize] = grown.unsigned_abs();
+                counters.iter().for_each(|counter| counts[*counter as usize] = grown.unsigned_abs());
                 BooksRow { minute_ms, exporter, observation_domain, export_version, counts }
             })
             .collect();
@@ -300,13 +305,14 @@ mod tests {
             let mut sums = BooksSums::default();
             changed.take_lines().iter().for_each(|lines| sums.add(lines, i64::MIN, i64::MAX));
             let totals = sums.totals();
-            [Counter::RecordsStored, Counter::RecordsFiltered].map(|counter| totals[counter as usize])
+            [Counter::RecordsStored, Counter::RecordsMade, Counter::RecordsFiltered]
+                .map(|counter| totals[counter as usize])
         };
         let mut changed = ChangedRows::default();
         // a filter: one of two minutes loses a row
         changed.take(&batch(&[60_000, 60_001, 120_000], Some([1; 4])));
         changed.make(&batch(&[60_001, 120_000], Some([1; 4])));
-        assert_eq!(counted(&mut changed), [0, 1]);
+        assert_eq!(counted(&mut changed), [0, 0, 1]);
         // groups: other rows, of no exporter
         changed.take(&batch(&[60_000, 60_001, 120_000], Some([1; 4])));
         changed.make(&batch(&[61_000], None));
@@ -316,6 +322,7 @@ mod tests {
         assert_eq!(sums.extent_ms().map(|(from_ms, _)| from_ms), Some(60_000));
         assert_eq!(sums.totals()[Counter::RecordsFiltered as usize], 3);
         assert_eq!(sums.totals()[Counter::RecordsStored as usize], 1);
+        assert_eq!(sums.totals()[Counter::RecordsMade as usize], 1);
         // the same again
         changed.take(&batch(&[60_000], Some([1; 4])));
         changed.make(&batch(&[60_000], Some([1; 4])));

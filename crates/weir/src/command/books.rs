@@ -199,6 +199,10 @@ fn report(
     let (stored, filtered) = (total(Counter::RecordsStored), total(Counter::RecordsFiltered));
     let Completeness { lost_records, lost_datagrams, dropped_datagrams, .. } = *completeness;
     eprintln!("records stored by the books: {stored}, filtered: {filtered}, flows in the archive: {flows}");
+    let made = total(Counter::RecordsMade);
+    if made > 0 {
+        eprintln!("of them made of others by transforms, which count as filtered: {made}");
+    }
     let not_stored = total(Counter::RecordsNotStored);
     if not_stored > 0 {
         eprintln!("records that came and could not be written: {not_stored}");

@@ -117,6 +117,11 @@ fn books_balance_whatever_transforms_make_of_the_flows() {
         let count = run(&["sql", "-q", "-o", "csv", "--archive", archive, "SELECT count(*) FROM flows"]);
         let count: u64 = text(&count.stdout).lines().last().and_then(|line| line.parse().ok()).expect("a number");
         assert!(said.contains(&format!("flows in the archive: {count}\n")), "{kind}: {said}");
+        // as many have come, whatever was made of them
+        let came = "SELECT sum(records_stored) - sum(records_made) FROM exporter_books";
+        let came = run(&["sql", "-q", "-o", "csv", "--archive", archive, came]);
+        assert_eq!(text(&came.stdout).lines().last(), Some("2000"), "{kind}: {said}");
+        assert_eq!(said.contains("made of others by transforms"), kind == "aggregate", "{kind}: {said}");
         // what a filter or a sample leaves out is known one by one
         let dropped = 2000 - count;
         let expected = format!("records stored by the books: 2000, filtered: {dropped},");

@@ -180,6 +180,32 @@ fn tick_until(block: &mut dyn Transform, meter: &Counters, counter: &'static str
     }
 }
 
+/// The label of a flow from 8.8.8.0/24.
+fn label(block: &mut dyn Transform) -> String {
+    let mut out = Outlet::new();
+    block.take(0, flows().slice(0, 1), &mut out).expect("rows");
+    let burst = out.drain().next().expect("a burst");
+    texts_of(burst.rows(), "src_label").remove(0)
+}
+
+/// As SIGHUP does, however seldom they are looked at otherwise.
+#[test]
+fn files_are_read_again_when_that_is_asked_for() {
+    for reload in ["0s", "1h"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let labels = folder.path().join("labels.csv");
+        std::fs::write(&labels, "8.8.8.0/24,before\n").expect("labels");
+        let options = format!("labels = '{}'\nreload = '{reload}'", labels.display());
+        let (Built::Transform(mut block), context) = compliance::open(&KIND, &options) else { panic!("a transform") };
+        std::fs::write(&labels, "8.8.8.0/24,much later\n").expect("labels");
+        block.tick(&mut Outlet::new()).expect("a tick");
+        assert_eq!(label(block.as_mut()), "before", "{reload}");
+        context.reload.ask();
+        tick_until(block.as_mut(), &context.counters, "files_reloaded", 1);
+        assert_eq!(label(block.as_mut()), "much later", "{reload}");
+    }
+}
+
 #[test]
 fn a_changed_file_is_read_again_and_a_broken_one_is_not_used() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -187,12 +213,6 @@ fn a_changed_file_is_read_again_and_a_broken_one_is_not_used() {
     std::fs::write(&labels, "8.8.8.0/24,before\n").expect("labels");
     let options = format!("labels = '{}'\nreload = '1ms'", labels.display());
     let (Built::Transform(mut block), context) = compliance::open(&KIND, &options) else { panic!("a transform") };
-    let label = |block: &mut dyn Transform| {
-        let mut out = Outlet::new();
-        block.take(0, flows().slice(0, 1), &mut out).expect("rows");
-        let burst = out.drain().next().expect("a burst");
-        texts_of(burst.rows(), "src_label").remove(0)
-    };
     assert_eq!(label(block.as_mut()), "before");
     std::fs::write(&labels, "8.8.8.0/24,much later\n").expect("labels");
     tick_until(block.as_mut(), &context.counters, "files_reloaded", 1);

@@ -44,7 +44,7 @@ fn sentence_of_books(sums: &BooksSums, zone: &TimeZone) -> String {
 
 /// Whether no flow came and none is missing.
 fn is_nothing(known: &Completeness) -> bool {
-    known.is_complete() && known.stored == 0 && known.filtered == 0
+    known.is_complete() && known.stored == 0 && known.received == 0
 }
 
 /// What came and was not looked at: a list after a colon, or nothing.
