@@ -346,6 +346,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 }
             }
         }
+        self.counters.set_refused(self.refused.is_some());
         self.advance();
         Ok(())
     }

@@ -12,7 +12,8 @@ use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder};
 use weir_forward::identity::row_keys;
 use weir_forward::{
     ForwardCounters, ForwardCounts, ForwardDelivery, ForwardError, ForwardGroup, ForwardOptions, ForwardOutcome,
-    ForwardState, ForwardStore, Forwarder, GroupArchive, InFlight, StateError, StoreError, StoredRows, forwarders,
+    ForwardState, ForwardStore, ForwardThread, Forwarder, GroupArchive, InFlight, StateError, StoreError, StoredRows,
+    forwarders,
 };
 
 /// 2026-03-01 00:00:00 UTC.
@@ -313,6 +314,27 @@ fn a_refusal_ends_forwarding_unless_it_is_to_go_on() {
     let is_stopping = || began.elapsed() > Duration::from_millis(300);
     let stopped = forwarder.run(is_stopping, || false, Duration::from_millis(10)).expect_err("it was refused");
     assert!(matches!(stopped, ForwardError::Store(StoreError::Refused(_))), "{stopped}");
+}
+
+/// Whoever goes on after refusals does so while flows come; to wait for the end of them could take for ever.
+#[test]
+fn the_end_does_not_wait_for_a_store_that_refuses() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    append(&mut writer, 0..5);
+    let table = Table { refuses: true, ..Table::default() };
+    table.fails.lock().expect("fails").extend(1..=100);
+    let goes_on = ForwardOptions { retry_refused_after: Some(Duration::from_mins(10)), ..options() };
+    let thread = ForwardThread::start(dir.path(), goes_on, table).expect("a thread");
+    let began = std::time::Instant::now();
+    let is_over = || began.elapsed() > Duration::from_mins(1);
+    while thread.counts().failures == 0 && !is_over() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(!thread.has_ended(), "it goes on");
+    let ended = thread.end(is_over).expect_err("it is refused");
+    assert!(matches!(ended, ForwardError::Store(StoreError::Refused(_))), "{ended}");
+    assert!(!is_over(), "it waited to be stopped");
 }
 
 /// An archive of these deliveries in a folder of this name.
