@@ -182,6 +182,15 @@ impl CassandraOptions {
         self.schema.ttl.map_or(0, |ttl| ttl.duration().as_secs())
     }
 
+    /// How long lines about partitions are kept, in seconds; 0 for ever. A day longer than what is in them, where Cassandra takes
+    /// that.
+    pub(crate) fn bucket_ttl_secs(&self) -> u64 {
+        match self.ttl_secs() {
+            0 => 0,
+            ttl => (ttl + DAY_MS.unsigned_abs() / 1000).min(TTL_SECS_MAX),
+        }
+    }
+
     /// Whether connections are encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         let ConnectionOptions { tls, tls_ca, tls_cert, .. } = &self.connection;

@@ -23,6 +23,10 @@ use crate::{CassandraError, CassandraOptions};
 
 /// The version of the layout that this version of weir reads and writes. New columns do not change it.
 pub const LAYOUT_VERSION: i32 = 2;
+/// The part of `weir_layout` that has the version.
+const TABLES: &str = "tables";
+/// The part of `weir_layout` that has the length of buckets of flows, in seconds.
+const BUCKET_SECS: &str = "bucket_secs";
 /// The least time that a node has to make a table; a busy one takes seconds.
 const MAKING_MIN: Duration = Duration::from_mins(1);
 /// The CQL type of the columns of metrics in `series`.
@@ -97,11 +101,24 @@ pub(crate) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
         widen_times(session, options).await?;
     }
     if (!missing.is_empty() || is_older) && !leaves_older {
-        let version = LAYOUT_VERSION;
-        let insert = format!("INSERT INTO {keyspace}.weir_layout (part, version) VALUES ('tables', {version})");
-        run(session, options, &insert).await?;
+        write_layout(session, options, TABLES, LAYOUT_VERSION).await?;
     }
-    Ok(())
+    if options.model == Model::Flows { keep_bucket(session, options).await } else { Ok(()) }
+}
+
+/// Fails when flows of the keyspace are in buckets of another length. A line of `buckets` has one length, so of two writers the one
+/// with shorter buckets would hide flows of the other; and what is repeated after a crash would be stored in another place.
+async fn keep_bucket(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+    let (keyspace, wanted) = (&options.to.keyspace, (options.writing.bucket.millis() / 1000) as i32);
+    match read_layout(session, options, BUCKET_SECS).await? {
+        Some(found) if found != wanted => Err(CassandraError::Schema(format!(
+            "flows in keyspace '{keyspace}' are in buckets of {found} s, not of {wanted} s; give bucket={found}s, or another keyspace"
+        ))),
+        Some(_) => Ok(()),
+        // tables that an administrator made, for a user who may write flows only
+        None if !options.schema.create_schema => Ok(()),
+        None => write_layout(session, options, BUCKET_SECS, wanted).await,
+    }
 }
 
 /// Notes that partitions of layout 1 may have flows of any time: what is written to them from now on is not all that they have.
@@ -263,16 +280,32 @@ pub(crate) async fn has_table(
 /// The version of the tables, if they say so.
 async fn check_version(session: &Session, options: &CassandraOptions) -> Result<Option<i32>, CassandraError> {
     let keyspace = &options.to.keyspace;
-    let statement = format!("SELECT version FROM {keyspace}.weir_layout WHERE part = 'tables'");
-    let found = session.query_unpaged(&*statement, ()).await;
-    let found = found.map_err(|error| statement_error(options, &statement, &error))?;
-    let version = found.into_rows_result().ok().and_then(|rows| rows.maybe_first_row::<(i32,)>().ok().flatten());
-    match version {
-        Some((version,)) if version > LAYOUT_VERSION => Err(CassandraError::Schema(format!(
+    match read_layout(session, options, TABLES).await? {
+        Some(version) if version > LAYOUT_VERSION => Err(CassandraError::Schema(format!(
             "the tables in keyspace '{keyspace}' have layout {version}, and this version of weir knows {LAYOUT_VERSION} at most"
         ))),
-        version => Ok(version.map(|(version,)| version)),
+        version => Ok(version),
     }
+}
+
+/// A number of the table `weir_layout`, if it has one of this name.
+async fn read_layout(session: &Session, options: &CassandraOptions, part: &str) -> Result<Option<i32>, CassandraError> {
+    let statement = format!("SELECT version FROM {}.weir_layout WHERE part = '{part}'", options.to.keyspace);
+    let found = session.query_unpaged(&*statement, ()).await;
+    let found = found.map_err(|error| statement_error(options, &statement, &error))?;
+    let number = found.into_rows_result().ok().and_then(|rows| rows.maybe_first_row::<(i32,)>().ok().flatten());
+    Ok(number.map(|(number,)| number))
+}
+
+async fn write_layout(
+    session: &Session,
+    options: &CassandraOptions,
+    part: &str,
+    number: i32,
+) -> Result<(), CassandraError> {
+    let keyspace = &options.to.keyspace;
+    let insert = format!("INSERT INTO {keyspace}.weir_layout (part, version) VALUES ('{part}', {number})");
+    run(session, options, &insert).await
 }
 
 /// What makes the tables out of those that there are.

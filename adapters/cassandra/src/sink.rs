@@ -5,6 +5,7 @@
 //! too; it is what makes a cluster that is away cost nothing but room there.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, RetentionOptions};
 use weir_chain::{
@@ -23,7 +24,9 @@ pub const KIND: ComponentKind<CassandraSinkOptions> = ComponentKind {
     doc: "Stores flows in Cassandra. They go to an archive on the local disk first, the spool, and from there to the cluster; \
           while it is away they stay in the spool, and are stored when it is back, also after a restart. When the spool has \
           reached its size, the oldest flows are removed, stored or not. The keys of flows make storing one again change \
-          nothing. The columns of its rows must be columns of flows; rows that lack received get it from their end. At the end \
+          nothing. A cluster that refuses what it gets (a wrong password, tables of a newer version) is tried again each \
+          minute, which is logged, and flows stay in the spool; at the end it is an error. The columns of its rows must be \
+          columns of flows; rows that lack received get it from their end. At the end \
           of its input it waits until everything is stored; when the chain is stopped, for 5 s. It counts rows_spooled (those \
           in the spool), rows_forwarded (those that the cluster has acknowledged), rows_refused (those that it can never \
           take), rows_lost and deliveries_lost (removed from the spool before they were stored), forward_failures and \
@@ -48,6 +51,9 @@ options! {
         cassandra: CassandraOptions,
     }
 }
+
+/// How long it waits after a refusal. To end for one would end what is measured, which no later run can make good.
+const REFUSED_PAUSE: Duration = Duration::from_mins(1);
 
 fn configure(options: CassandraSinkOptions) -> Result<Opener, OptionError> {
     options.cassandra.check()?;
@@ -88,7 +94,11 @@ impl CassandraSink {
         };
         let failed = |error| ComponentError::caused("cannot store flows in Cassandra", error);
         let store = CassandraStore::new(options.cassandra).map_err(failed)?;
-        let forward = ForwardOptions { name: options.name, ..ForwardOptions::default() };
+        let forward = ForwardOptions {
+            name: options.name,
+            retry_refused_after: Some(REFUSED_PAUSE),
+            ..ForwardOptions::default()
+        };
         let forwarding = ForwardThread::start(&options.spool, forward, store)
             .map_err(|error| ComponentError::caused("cannot forward the spool", error))?;
         let counter = |name| context.counters.counter(name);
@@ -126,7 +136,9 @@ impl CassandraSink {
         let Some(forwarding) = self.forwarding.take() else { return Ok(()) };
         let stop = self.stop.clone();
         let counts = forwarding.end(move || stop.is_set());
-        let counts = counts.map_err(|error| ComponentError::caused("forwarding the spool has ended", error))?;
+        let counts = counts.map_err(|error| {
+            ComponentError::caused("flows wait in the spool, as storing them in Cassandra has ended", error)
+        })?;
         self.count(&counts);
         if counts.deliveries_waiting > 0 {
             tracing::warn!(
@@ -165,3 +177,6 @@ impl Sink for CassandraSink {
         self.spool.state()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! What a forwarder counts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Counters of a forwarder, which others read while it runs. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +19,7 @@ struct Atomics {
     retries: AtomicU64,
     failures: AtomicU64,
     rewinds: AtomicU64,
+    is_refused: AtomicBool,
 }
 
 /// Values of the counters. Those of rows and deliveries that were forwarded, refused or lost are kept over restarts.
@@ -45,6 +46,17 @@ pub struct ForwardCounts {
     pub failures: u64,
     /// Crashes of the machine after which the archive went back behind what was forwarded.
     pub rewinds: u64,
+}
+
+impl ForwardCounters {
+    /// Whether what the store did last was to refuse, for good, what it got.
+    pub fn is_refused(&self) -> bool {
+        self.0.is_refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_refused(&self, is_refused: bool) {
+        self.0.is_refused.store(is_refused, Ordering::Relaxed);
+    }
 }
 
 macro_rules! counters {

@@ -170,7 +170,8 @@ impl<S: ForwardStore> Forwarder<S> {
             in_flight: InFlightShare::of(InFlight::default()),
             pause: Pause::default(),
             refused: None,
-            has_gap: false,
+            // whoever ended between a gap and the end of the archive has not worked it out
+            has_gap: state.counts.deliveries_lost > 0,
             counters,
         };
         forwarder.count();
@@ -345,6 +346,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 }
             }
         }
+        self.counters.set_refused(self.refused.is_some());
         self.advance();
         Ok(())
     }

@@ -165,6 +165,8 @@ pub struct StatisticsForwarder<S> {
     is_error_logged: bool,
     is_refusal_logged: bool,
     is_key_loss_logged: bool,
+    /// Since when how far it is could not be kept.
+    unkept_since: Option<Instant>,
 }
 
 impl<S: StatisticsStore> StatisticsForwarder<S> {
@@ -189,6 +191,7 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
             is_error_logged: false,
             is_refusal_logged: false,
             is_key_loss_logged: false,
+            unkept_since: None,
         })
     }
 
@@ -204,9 +207,9 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
         mut is_stopping: impl FnMut(&StatisticsForwardCounts) -> bool,
         until_end: bool,
     ) -> Result<StatisticsForwardCounts, StatisticsForwardError> {
-        let ended = self.forward(&mut is_stopping, until_end);
+        self.forward(&mut is_stopping, until_end).inspect_err(|_| self.keep_on_the_way(true))?;
         self.keep(true)?;
-        ended.map(|()| self.counts())
+        Ok(self.counts())
     }
 
     fn forward(
@@ -363,7 +366,7 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
         let behind = self.damaged.split_off(&step.time_secs.saturating_add(1));
         counts.steps_lost += std::mem::replace(&mut self.damaged, behind).len() as u64;
         self.progress.through_secs = step.time_secs;
-        self.keep(self.synced_at.elapsed() >= self.options.sync_interval)?;
+        self.keep_on_the_way(self.synced_at.elapsed() >= self.options.sync_interval);
         Ok(true)
     }
 
@@ -398,6 +401,23 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
             self.synced_at = Instant::now();
         }
         Ok(self.files.keep_lines(&text, durable)?)
+    }
+
+    /// The same while steps come. A disk that is full for a while is no reason to end: more is repeated after a crash.
+    fn keep_on_the_way(&mut self, durable: bool) {
+        match self.keep(durable) {
+            Ok(()) => {
+                if let Some(since) = self.unkept_since.take() {
+                    tracing::info!("how far forwarding is was kept again after {} s", since.elapsed().as_secs());
+                }
+            }
+            Err(error) => {
+                if self.unkept_since.is_none() {
+                    tracing::warn!("how far forwarding is cannot be kept, trying again with each step: {error}");
+                }
+                self.unkept_since.get_or_insert_with(Instant::now);
+            }
+        }
     }
 }
 

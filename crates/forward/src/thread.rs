@@ -44,8 +44,14 @@ impl ForwardThread {
         let forwarder = Forwarder::open(archive, options, store, counters.clone())?.sharing(in_flight);
         let [is_stopping, is_ending] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let (stopping, ending) = (Arc::clone(&is_stopping), Arc::clone(&is_ending));
-        let run = move || forwarder.run(|| stopping.load(Ordering::Relaxed), || ending.load(Ordering::Relaxed), GRACE);
         let begun = counters.read();
+        let refusals = counters.clone();
+        let run = move || {
+            let is_ending = || ending.load(Ordering::Relaxed);
+            // what is refused waits for somebody to do something about it, and its end must not
+            let is_stopping = || stopping.load(Ordering::Relaxed) || (is_ending() && refusals.is_refused());
+            forwarder.run(is_stopping, is_ending, GRACE)
+        };
         let thread = std::thread::Builder::new().name("weir-forward".to_owned()).spawn(run);
         let thread = thread.map_err(|error| ForwardError::Thread { source: error })?;
         Ok(Self { thread: Some(thread), is_stopping, is_ending, counters, begun })
@@ -76,7 +82,8 @@ impl ForwardThread {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Forwards what the archive has, until that is done or `is_stopping` says that it must end, and ends.
+    /// Forwards what the archive has, until that is done or `is_stopping` says that it must end, and ends. While the store
+    /// refuses what it gets it ends at once, with that error.
     pub fn end(mut self, is_stopping: impl Fn() -> bool) -> Result<ForwardCounts, ForwardError> {
         self.finish();
         while !self.has_ended() {

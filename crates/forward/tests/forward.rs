@@ -12,7 +12,8 @@ use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder};
 use weir_forward::identity::row_keys;
 use weir_forward::{
     ForwardCounters, ForwardCounts, ForwardDelivery, ForwardError, ForwardGroup, ForwardOptions, ForwardOutcome,
-    ForwardState, ForwardStore, Forwarder, GroupArchive, InFlight, StateError, StoreError, StoredRows, forwarders,
+    ForwardState, ForwardStore, ForwardThread, Forwarder, GroupArchive, InFlight, StateError, StoreError, StoredRows,
+    forwarders,
 };
 
 /// 2026-03-01 00:00:00 UTC.
@@ -204,25 +205,46 @@ fn a_crash_repeats_deliveries_and_rows_stay_as_they_are() {
     assert!(table.numbers().into_iter().eq(0..40 * ROWS));
 }
 
-#[test]
-fn what_expires_before_it_was_forwarded_is_counted() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+/// An archive of 12 deliveries: 4 were forwarded to the table, 6 expired after that, and 2 wait.
+fn with_expired(dir: &Path, table: &Table) {
+    let (mut writer, _) = Writer::open(dir, ArchiveOptions::default()).expect("an archive");
     append(&mut writer, 0..4);
-    let table = Table::default();
-    forward(dir.path(), table.clone()).expect("forwarded");
+    forward(dir, table.clone()).expect("forwarded");
     append(&mut writer, 4..10);
     writer.close().expect("sealed");
-    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    let (mut writer, _) = Writer::open(dir, ArchiveOptions::default()).expect("an archive");
     append(&mut writer, 10..12);
     writer.close().expect("sealed");
     // the older of the two segments goes
     let to = |octets| ExpiryOptions { octets_max: Some(octets), low_water_percent: 100, ..ExpiryOptions::default() };
-    let octets = expire(dir.path(), &to(u64::MAX), true).expect("looked").octets_before;
-    assert_eq!(expire(dir.path(), &to(octets - 1), false).expect("expired").segments.len(), 1);
+    let octets = expire(dir, &to(u64::MAX), true).expect("looked").octets_before;
+    assert_eq!(expire(dir, &to(octets - 1), false).expect("expired").segments.len(), 1);
+}
+
+#[test]
+fn what_expires_before_it_was_forwarded_is_counted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let table = Table::default();
+    with_expired(dir.path(), &table);
     let counts = forward(dir.path(), table.clone()).expect("forwarded");
     assert_eq!((counts.rows_forwarded, counts.rows_lost, counts.deliveries_lost), (6 * ROWS, 6 * ROWS, 6));
     assert!(table.numbers().into_iter().eq((0..4 * ROWS).chain(10 * ROWS..12 * ROWS)));
+}
+
+/// After a store was away for long the way from what is lost to the end of the archive is long, too, and a restart is likely in it.
+#[test]
+fn what_expired_is_counted_by_whoever_comes_to_the_end() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let table = Table::default();
+    with_expired(dir.path(), &table);
+    let counters = ForwardCounters::default();
+    let forwarder = Forwarder::open(dir.path(), options(), table.clone(), counters.clone()).expect("a forwarder");
+    let stopped = forwarder.run(|| counters.read().deliveries_lost > 0, || false, Duration::ZERO).expect("stopped");
+    assert_eq!((stopped.rows_forwarded, stopped.rows_lost, stopped.deliveries_lost), (4 * ROWS, 0, 6));
+    let counts = forward(dir.path(), table.clone()).expect("forwarded");
+    assert_eq!((counts.rows_forwarded, counts.rows_lost, counts.deliveries_lost), (6 * ROWS, 6 * ROWS, 6));
+    // and once
+    assert_eq!(forward(dir.path(), table).expect("forwarded").rows_lost, 6 * ROWS);
 }
 
 #[test]
@@ -292,6 +314,27 @@ fn a_refusal_ends_forwarding_unless_it_is_to_go_on() {
     let is_stopping = || began.elapsed() > Duration::from_millis(300);
     let stopped = forwarder.run(is_stopping, || false, Duration::from_millis(10)).expect_err("it was refused");
     assert!(matches!(stopped, ForwardError::Store(StoreError::Refused(_))), "{stopped}");
+}
+
+/// Whoever goes on after refusals does so while flows come; to wait for the end of them could take for ever.
+#[test]
+fn the_end_does_not_wait_for_a_store_that_refuses() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    append(&mut writer, 0..5);
+    let table = Table { refuses: true, ..Table::default() };
+    table.fails.lock().expect("fails").extend(1..=100);
+    let goes_on = ForwardOptions { retry_refused_after: Some(Duration::from_mins(10)), ..options() };
+    let thread = ForwardThread::start(dir.path(), goes_on, table).expect("a thread");
+    let began = std::time::Instant::now();
+    let is_over = || began.elapsed() > Duration::from_mins(1);
+    while thread.counts().failures == 0 && !is_over() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(!thread.has_ended(), "it goes on");
+    let ended = thread.end(is_over).expect_err("it is refused");
+    assert!(matches!(ended, ForwardError::Store(StoreError::Refused(_))), "{ended}");
+    assert!(!is_over(), "it waited to be stopped");
 }
 
 /// An archive of these deliveries in a folder of this name.

@@ -283,6 +283,40 @@ fn mistakes_are_errors_that_say_what_is_wrong() {
     assert!(matches!(forward(dir.path(), 1, &mut recorder), Err(StatisticsForwardError::State(_))));
 }
 
+/// A store while whose steps 4 to 6 come how far forwarding is cannot be written.
+struct WithoutRoom<'a> {
+    recorder: &'a mut Recorder,
+    /// A folder where the file is made before it takes its place.
+    in_the_way: &'a Path,
+}
+
+impl StatisticsStore for WithoutRoom<'_> {
+    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
+        match self.recorder.taken.len() {
+            3 => std::fs::create_dir(self.in_the_way).expect("a folder"),
+            6 => std::fs::remove_dir(self.in_the_way).expect("removed"),
+            _ => {}
+        }
+        self.recorder.store(step)
+    }
+}
+
+#[test]
+fn a_position_that_cannot_be_kept_for_a_while_ends_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path(), 100_000, 0..600);
+    let wanted = stored(dir.path(), 60);
+    let (mut recorder, in_the_way) = (Recorder::default(), dir.path().join("forward/statistics.new"));
+    let store = WithoutRoom { recorder: &mut recorder, in_the_way: &in_the_way };
+    let forwarder = StatisticsForwarder::open(dir.path(), options(60), store).expect("a forwarder");
+    let counts = forwarder.run(|_| false, true).expect("forwarded");
+    assert_eq!((counts.steps_forwarded, counts.steps_lost), (wanted.len() as u64, 0));
+    assert_eq!(recorder.taken, wanted);
+    let again = forward(dir.path(), 60, &mut recorder).expect("forwarded");
+    assert_eq!(again.steps_forwarded, counts.steps_forwarded, "what was kept is where it ended");
+    assert_eq!(recorder.taken.len(), wanted.len(), "nothing comes again");
+}
+
 /// What happens to a forwarder.
 #[derive(Debug, Clone)]
 enum Event {

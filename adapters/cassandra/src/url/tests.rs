@@ -28,6 +28,15 @@ fn addresses_have_hosts_users_a_keyspace_and_options() {
     assert_eq!(centres, "{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 2}");
 }
 
+/// Cassandra refuses more than 20 years, of 365 days each (`Attributes.MAX_TTL`).
+#[test]
+fn lines_about_partitions_stay_a_day_longer_where_that_is_possible() {
+    for (option, secs) in [("?ttl=90d", 91 * 86_400), ("?ttl=7300d", 20 * 365 * 86_400), ("", 0)] {
+        let url = CassandraUrl::parse_text(&format!("cassandra://a/weir{option}")).expect("an address");
+        assert_eq!(url.options().expect("options").bucket_ttl_secs(), secs, "{option}");
+    }
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     for (text, expected) in [

@@ -56,9 +56,7 @@ impl Statements {
     async fn make(session: &Session, options: &CassandraOptions) -> Result<Self, CassandraError> {
         schema::prepare(session, options).await?;
         let keyspace = &options.to.keyspace;
-        // the line stays a day longer than what is in the partition
-        let ttl = options.ttl_secs();
-        let ttl = if ttl == 0 { 0 } else { ttl + DAY_MS.unsigned_abs() / 1000 };
+        let ttl = options.bucket_ttl_secs();
         let text = format!(
             "INSERT INTO {keyspace}.buckets (model, day, bucket, shard, width_ms) VALUES ('{}', ?, ?, ?, ?){}",
             options.model.word(),

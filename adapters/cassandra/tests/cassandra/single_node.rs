@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_archive::{ArchiveOptions, Writer};
 use weir_cassandra::CassandraUrl;
-use weir_chain::OptionText;
+use weir_chain::{OptionText, TimeSpan};
 use weir_flow::Delivery;
 use weir_forward::{ForwardError, StoreError};
 use weir_testkit::cassandra::{Cassandra, CassandraOptions as NodeOptions};
@@ -84,6 +84,24 @@ fn a_wrong_password_ends_it_and_a_right_one_does_not() {
     let mut of_file = with("");
     of_file.connection.user_file = Some(file);
     assert!(numbers(&of_file).into_iter().eq(0..100));
+}
+
+/// One of two hosts with longer buckets: questions about a time would not find what it has stored.
+#[test]
+fn buckets_of_another_length_are_refused() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let options = options(&cluster, "shards=1");
+    let archives = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    write(archives[0].path(), [numbered(0..100)]);
+    write(archives[1].path(), [numbered(100..200)]);
+    assert_eq!(forward(archives[0].path(), &options).expect("forwarded").rows_forwarded, 100);
+    let mut longer = options.clone();
+    longer.writing.bucket = TimeSpan::from_secs(3600);
+    let error = forward(archives[1].path(), &longer).expect_err("refused");
+    assert!(error.to_string().contains("are in buckets of 60 s, not of 3600 s; give bucket=60s"), "{error}");
+    assert!(numbers(&options).into_iter().eq(0..100));
+    assert_eq!(forward(archives[1].path(), &options).expect("forwarded").rows_forwarded, 100);
+    assert!(numbers(&options).into_iter().eq(0..200));
 }
 
 /// Somebody drops the table: nothing counts as refused, and all of it is there after the next start.
