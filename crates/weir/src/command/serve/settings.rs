@@ -15,7 +15,7 @@ use weir_blocks::sources::collector::options::{
 };
 use weir_blocks::sources::meter::MeterSourceOptions;
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
-use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
+use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
 use weir_chain::options::OptionSpec;
 use weir_chain::{ByteSize, ChainBuilder, OptionError, Options, ReloadSignal, TimeSpan, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
@@ -149,6 +149,8 @@ options! {
         addresses: AddressFileOptions,
         /// What is known of exporters.
         exporters: ExporterFileOptions,
+        /// What is known of routes.
+        routes: RouteFileOptions,
     }
 }
 
@@ -380,8 +382,8 @@ impl Settings {
             statistics: section.folder.clone().unwrap_or_else(|| folder.join(series::FOLDER)),
             series: section.series.clone(),
         });
-        let EnrichmentSection { reverse_dns, addresses, exporters, .. } = self.enrichment.clone();
-        let enrichment = EnrichOptions { reverse_dns, addresses, exporters, ..EnrichOptions::default() };
+        let EnrichmentSection { reverse_dns, addresses, exporters, routes, .. } = self.enrichment.clone();
+        let enrichment = EnrichOptions { reverse_dns, addresses, exporters, routes, ..EnrichOptions::default() };
         let sources = CollectingSources {
             collector,
             meters,
