@@ -17,6 +17,7 @@ const PAGES: { hash: string; heading: string; shows: string }[] = [
   { hash: "#/archive", heading: "Archive", shows: "section[aria-labelledby=days] tbody tr" },
   { hash: "#/dashboards", heading: "Dashboards", shows: "section[aria-label=dashboards] .item, .empty" },
   { hash: "#/host/192.0.2.10", heading: "host 192.0.2.10", shows: "section[aria-labelledby=traffic]" },
+  { hash: "#/host/192.0.2.0/24", heading: "network 192.0.2.0/24", shows: "section[aria-labelledby=traffic]" },
   { hash: "#/as/64498", heading: "AS 64498", shows: "section[aria-labelledby=traffic]" },
   { hash: "#/service/tcp/443?via=host/192.0.2.10", heading: "service tcp/443", shows: "section[aria-labelledby=traffic]" },
   { hash: "#/interface/10.0.0.1/3", heading: "interface 10.0.0.1/3", shows: "section[aria-labelledby=traffic]" },

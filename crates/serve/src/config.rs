@@ -154,7 +154,7 @@ options! {
 }
 
 /// Sections that are lists of tables.
-const LISTS: [&str; 5] = ["meter", "snmp", "chain", "roles", "users"];
+const LISTS: [&str; 6] = ["meter", "snmp", "chain", "download", "roles", "users"];
 
 /// A configuration file, whose sections are taken one by one.
 #[derive(Debug, Default)]

@@ -244,13 +244,12 @@ impl RunningServer {
         format!("{scheme}://{}/", self.address)
     }
 
-    /// What reads the configuration again, or leaves all as it was and logs why.
-    pub fn reloader(&self) -> impl Fn() + Send + Sync + use<> {
+    /// What reads the configuration again, or leaves all as it was and logs why; it says whether all of it could be used. `by`
+    /// is what the audit has.
+    pub fn reloader(&self, by: &'static str) -> impl Fn() -> bool + Send + Sync + use<> {
         let service = Arc::clone(&self.service);
-        move || {
-            // whatever is wrong was logged
-            let _ = service.reload("SIGHUP");
-        }
+        // whatever is wrong was logged
+        move || service.reload(by).is_ok()
     }
 
     /// Ends: no connection is accepted any more, and answers that are on their way get a moment; then questions are

@@ -16,7 +16,7 @@ use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
-use weir_blocks::transforms::enrich::{AddressFileOptions, ExporterFileOptions};
+use weir_blocks::transforms::enrich::{AddressFileOptions, ExporterFileOptions, RouteFileOptions};
 use weir_chain::options::{Given, OptionSpec, Options, ValueType, read};
 
 /// The options of a struct, filled by flags.
@@ -54,6 +54,7 @@ sections! {
     RetentionOptions => "Limits of the archive",
     AddressFileOptions => "Enrichment",
     ExporterFileOptions => "Enrichment",
+    RouteFileOptions => "Enrichment",
 }
 
 impl<O: Section> Args for Flags<O> {

@@ -69,6 +69,8 @@ mod series;
 mod serve;
 #[path = "weir/serve_access.rs"]
 mod serve_access;
+#[path = "weir/serve_downloads.rs"]
+mod serve_downloads;
 #[path = "weir/serve_empty.rs"]
 mod serve_empty;
 #[path = "weir/serve_ingest.rs"]

@@ -13,6 +13,7 @@ mod names;
 mod options;
 mod plan;
 mod reload;
+mod routes;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -30,9 +31,8 @@ use arrow::datatypes::{DataType, UInt32Type};
 use arrow::error::ArrowError;
 use weir_chain::{ComponentError, ComponentKind, ONE_INPUT, Outlet, Role, State, Transform};
 use weir_flow::Column;
-use weir_routes::PrefixMap;
 
-pub use self::options::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
+pub use self::options::{AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
 
 use self::names::Names;
 use self::plan::{Content, Plan, Source};
@@ -46,9 +46,9 @@ pub const KIND: ComponentKind<EnrichOptions> = ComponentKind {
     role: Role::Transform,
     inputs: ONE_INPUT,
     doc: "Adds what is known from outside about the addresses, interfaces and exporters of flows. What is added depends on \
-          the options; at least one must be given. From `asn_mmdb`: `src_as` and `dst_as`, the autonomous systems of \
-          `src_addr` and `dst_addr`. From `geo_mmdb`: `src_country` and `dst_country`, the ISO codes of the countries. From \
-          `labels`: `src_label` and `dst_label`, the labels of the longest prefixes that hold the addresses. From \
+          the options; at least one must be given. From `routes` and `asn_mmdb`: `src_as` and `dst_as`, the autonomous \
+          systems of `src_addr` and `dst_addr`. From `geo_mmdb`: `src_country` and `dst_country`, the ISO codes of the \
+          countries. From `labels`: `src_label` and `dst_label`, the labels of the longest prefixes that hold the addresses. From \
           `interfaces`: `in_if_name` and `out_if_name`, the names of `in_if` and `out_if` at the `exporter`. From \
           `exporters`: `exporter_name`. With `reverse_dns`: `src_name` and `dst_name`, the names of hosts. With any of the \
           files: `enrichment`, which names the files and their versions. All are columns of flows, so the sink `archive` \
@@ -127,7 +127,7 @@ impl Enrich {
         };
         if let Content::As(of) = content {
             let known = numbers(rows, column)?;
-            return Ok(filled(self.tables.asn(), octets(rows, of)?, known, rows.num_rows(), self.overwrite));
+            return Ok(filled(&self.tables, octets(rows, of)?, known, rows.num_rows(), self.overwrite));
         }
         let known = input.filter(|values| values.null_count() < values.len()).map(|values| texts_of(column, values));
         let known = known.transpose()?;
@@ -189,9 +189,9 @@ fn versions(files: &str, before: Option<&StringArray>, rows: usize) -> ArrayRef 
     Arc::new(StringArray::from_iter_values(joined))
 }
 
-/// The numbers of autonomous systems, from the database where the flow has none, or everywhere.
+/// The numbers of autonomous systems, from routes and the database where the flow has none, or everywhere.
 fn filled(
-    systems: Option<&PrefixMap<u32>>,
+    tables: &Tables,
     addresses: Option<&BinaryArray>,
     known: Option<&UInt32Array>,
     rows: usize,
@@ -202,8 +202,7 @@ fn filled(
         if !overwrite && exported.is_some_and(|number| number != 0) {
             return exported;
         }
-        let found = value(addresses, row).zip(systems).and_then(|(octets, systems)| systems.find_octets(octets));
-        found.copied().or(exported)
+        value(addresses, row).and_then(|octets| tables.system(octets)).or(exported)
     };
     Arc::new((0..rows).map(found).collect::<UInt32Array>())
 }

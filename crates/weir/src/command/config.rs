@@ -13,7 +13,7 @@ use weir_serve::ConfigFile;
 use super::serve::settings::{SECTIONS, check, in_file, specs};
 
 /// Sections that a file has several times.
-const LISTS: [&str; 5] = ["meter", "snmp", "chain", "roles", "users"];
+const LISTS: [&str; 6] = ["meter", "snmp", "chain", "download", "roles", "users"];
 /// Letters of a line of comments.
 const LINE_LETTERS: usize = 100;
 

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use weir_blocks::sinks::statistics::{SeriesOptions, StatisticsSinkOptions};
-use weir_blocks::transforms::enrich::{self, AddressFileOptions, EnrichOptions, ExporterFileOptions};
+use weir_blocks::transforms::enrich::{self, AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
 use weir_chain::{ByteSize, Chain, ChainBuilder, Progress};
@@ -224,13 +224,16 @@ pub(crate) struct EnrichmentArgs {
     addresses: Flags<AddressFileOptions>,
     #[command(flatten)]
     exporters: Flags<ExporterFileOptions>,
+    #[command(flatten)]
+    routes: Flags<RouteFileOptions>,
 }
 
 impl EnrichmentArgs {
     /// As options of the component `enrich`.
     pub(crate) fn options(&self) -> EnrichOptions {
-        let (addresses, exporters) = (self.addresses.0.clone(), self.exporters.0.clone());
-        EnrichOptions { addresses, exporters, ..EnrichOptions::default() }
+        let (addresses, exporters, routes) =
+            (self.addresses.0.clone(), self.exporters.0.clone(), self.routes.0.clone());
+        EnrichOptions { addresses, exporters, routes, ..EnrichOptions::default() }
     }
 }
 

@@ -18,7 +18,7 @@ use anyhow::{Context, anyhow};
 use weir_chain::{Notices, Progress, Running};
 use weir_collect::{inherited, intake};
 use weir_serve::server::RunningServer;
-use weir_serve::{ServeError, Server, Status, hash_password, scram_verifier};
+use weir_serve::{Downloading, Downloads, ServeError, Server, Status, hash_password, scram_verifier};
 use weir_watch::RunnerOptions;
 
 use self::chains::Chains;
@@ -242,11 +242,15 @@ struct Service {
     bound: Option<Server>,
     running: Option<RunningServer>,
     status: Arc<Status>,
+    downloads: Option<Downloads>,
+    downloading: Option<Downloading>,
 }
 
 impl Service {
     /// Listens, so that an address that cannot be had is an error before anything is written.
     fn bind(settings: Settings, is_collecting: bool) -> anyhow::Result<(Self, Option<WatchThread>)> {
+        // others read them
+        let downloads = Some(Downloads::fetched(settings.downloads)?);
         let status = Arc::new(Status::new(is_collecting));
         let mut options = RunnerOptions::new(&settings.service.archive);
         let corrections = settings.service.questions.corrections().map_err(ServeError::Corrections)?;
@@ -263,7 +267,7 @@ impl Service {
         let InheritedSockets { udp, mut tcp } = InheritedSockets::of_environment();
         udp.into_iter().for_each(inherited::inherit);
         let server = Server::on(tcp.pop(), settings.service)?;
-        Ok((Self { bound: Some(server), running: None, status }, watching))
+        Ok((Self { bound: Some(server), running: None, status, downloads, downloading: None }, watching))
     }
 
     /// Answers from now on, and says where.
@@ -278,6 +282,11 @@ impl Service {
                 drop(writeln!(io::stdout(), "and at {scheme}://{address}/"));
             }
         }
+        let begun = self.downloads.take().map(|downloads| downloads.begin(running.reloader("download")));
+        self.downloading = begun.transpose().unwrap_or_else(|error| {
+            eprintln!("error: no file is fetched: {error}");
+            None
+        });
         self.running = Some(running);
         Ok(())
     }
@@ -285,7 +294,7 @@ impl Service {
     /// Has the configuration read again, in a thread: files may be large, and signals wait.
     fn reload(&self) {
         let Some(running) = &self.running else { return };
-        if let Err(error) = thread::Builder::new().name("weir-reload".to_owned()).spawn(running.reloader()) {
+        if let Err(error) = thread::Builder::new().name("weir-reload".to_owned()).spawn(running.reloader("SIGHUP")) {
             eprintln!("error: the configuration cannot be read again: {error}");
         }
     }

@@ -57,6 +57,24 @@ fn files(folder: &Path) -> Files {
 }
 
 #[test]
+fn routes_say_whose_addresses_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let [routes, more] =
+        [("routes", "8.0.0.0/8,64500\n10.0.0.0/8,64501\n"), ("more", "8.8.0.0/16,64502\n")].map(|(name, text)| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            path.display().to_string()
+        });
+    told(&["import", "--archive", &archive, &flows_csv(folder.path()), "--routes", &routes, "--routes", &more]);
+    let listed = told(&["query", "-R", &archive, "-o", "csv", "-O", "bytes:a", "--columns", "bytes,src_as,dst_as"]);
+    assert_eq!(listed, "bytes,src_as,dst_as\n100,64502,\n200,7,64502\n400,,64501\n");
+    let configuration = folder.path().join("weir.toml");
+    std::fs::write(&configuration, format!("[enrichment]\nroutes = ['{routes}']\n")).expect("written");
+    told(&["config", "check", &configuration.display().to_string()]);
+}
+
+#[test]
 fn what_is_kept_is_filtered_ranked_grouped_and_selected() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = folder.path().join("archive").display().to_string();

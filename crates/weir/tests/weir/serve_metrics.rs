@@ -1,13 +1,16 @@
 //! What the service counts, and what dashboards and alerts make of it.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_flow::Counter;
 
-use super::service::Service;
+use super::service::{PATIENCE, Service};
 
 /// How far a forwarder is that has stored 40 flows of 5 deliveries; the checksum is that of RFC 3720, appendix B.4.
 pub(crate) const STATE: &str = "\
@@ -139,6 +142,63 @@ fn every_counter_is_a_metric_and_every_metric_that_is_named_exists() {
             "watch"
         ])
     );
+}
+
+/// Ended when dropped.
+struct Scraper(Child);
+
+impl Drop for Scraper {
+    fn drop(&mut self) {
+        // it may have ended by itself
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn prometheus_takes_every_metric() {
+    let Some(prometheus) = weir_testkit::program("prometheus") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let service = Service::start(&["--archive", &archive, "--demo", "--demo-rate", "500"]);
+    service.wait_for("/info", |info| info["archive"]["flows"].as_u64().is_some_and(|flows| flows > 0));
+    let config = folder.path().join("prometheus.yml");
+    let text = format!(
+        "scrape_configs:\n  - job_name: weir\n    scrape_interval: 1s\n    static_configs:\n      - targets: ['{}']\n",
+        service.address
+    );
+    std::fs::write(&config, text).expect("written");
+    // free when it was asked for; prometheus does not say which port it has
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let mut command = Command::new(prometheus);
+    command.arg(format!("--config.file={}", config.display())).arg(format!("--web.listen-address={address}"));
+    command.arg(format!("--storage.tsdb.path={}", folder.path().join("tsdb").display()));
+    let scraper = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("prometheus starts");
+    let _scraper = Scraper(scraper);
+    let ask = |query: &str| -> Option<Value> {
+        let mut stream = TcpStream::connect(address).ok()?;
+        let head = format!("GET /api/v1/query?query={query} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+        stream.write_all(head.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+    };
+    let until = Instant::now() + PATIENCE;
+    let is_up = || ask("up").is_some_and(|answer| answer["data"]["result"][0]["value"][1] == "1");
+    while !is_up() {
+        assert!(Instant::now() < until, "prometheus does not scrape: {:?}", ask("up"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let answer = ask("weir_archive_flows").expect("an answer");
+    let flows = answer["data"]["result"][0]["value"][1].as_str().and_then(|value| value.parse::<f64>().ok());
+    assert!(flows.is_some_and(|flows| flows > 0.0), "{answer}");
+    let known = ask("count(%7B__name__%3D~%22weir_.*%22%7D)").expect("an answer");
+    let known = known["data"]["result"][0]["value"][1].as_str().and_then(|value| value.parse::<f64>().ok());
+    // a line of the text for each
+    assert!(known.is_some_and(|known| known > 100.0), "{known:?}");
+    service.stop();
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) fn configure(options: EnrichOptions) -> Result<Opener, OptionError> {
     let made: Vec<_> = plan::made(&options).collect();
     if made.is_empty() {
         let error = OptionError::new("type", "nothing is to be added");
-        return Err(error.with_hint("give one of asn_mmdb, geo_mmdb, labels, interfaces, exporters or reverse_dns"));
+        return Err(error.with_hint("give a file, such as asn_mmdb, labels, routes or interfaces, or reverse_dns"));
     }
     let limits = Limits {
         threads: options.dns_threads,

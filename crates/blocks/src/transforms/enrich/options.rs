@@ -30,6 +30,18 @@ options! {
         addresses: AddressFileOptions,
         /// What is known of exporters.
         exporters: ExporterFileOptions,
+        /// What is known of routes.
+        routes: RouteFileOptions,
+    }
+}
+
+options! {
+    /// Files of routes.
+    pub struct RouteFileOptions {
+        /// Fill autonomous systems from these files where the exporter gave none: MRT dumps of routing tables, or lines of
+        /// prefixes with a number; also compressed with gzip, bzip2 or zstd. The longest prefix of all files counts, and of
+        /// the same prefix that of the last file. What no route has is looked up in asn_mmdb.
+        routes: Vec<PathBuf> = Vec::new(),
     }
 }
 

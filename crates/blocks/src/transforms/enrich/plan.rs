@@ -66,8 +66,9 @@ pub(super) fn made(options: &EnrichOptions) -> impl Iterator<Item = (Column, Con
     use Column as C;
     use Content::{As, Country, ExporterName, HostName, IfName, Label, Versions};
     let (addresses, exporters) = (&options.addresses, &options.exporters);
+    let has_systems = addresses.asn_mmdb.is_some() || !options.routes.routes.is_empty();
     let of_files = [
-        (addresses.asn_mmdb.is_some(), vec![(C::SrcAs, As(C::SrcAddr)), (C::DstAs, As(C::DstAddr))]),
+        (has_systems, vec![(C::SrcAs, As(C::SrcAddr)), (C::DstAs, As(C::DstAddr))]),
         (
             addresses.geo_mmdb.is_some(),
             vec![(C::SrcCountry, Country(C::SrcAddr)), (C::DstCountry, Country(C::DstAddr))],

@@ -12,10 +12,12 @@ use arrow::array::StringArray;
 use weir_chain::ComponentError;
 use weir_flow::text;
 use weir_routes::{
-    Database, DatabaseError, InterfaceNames, PrefixMap, PrefixTable, TextTableError, read_exporters, read_labels,
+    Database, DatabaseError, InterfaceNames, PrefixMap, PrefixTable, RouteTable, TextTableError, read_exporters,
+    read_labels,
 };
 
 use super::options::EnrichOptions;
+use super::routes::{self, routes_of};
 
 /// The index of no text.
 pub(super) const NONE: u32 = u32::MAX;
@@ -77,6 +79,7 @@ type Stamp = (i64, i64, u64, u64);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tables {
     asn: Option<Loaded<PrefixMap<u32>>>,
+    routes: Vec<Loaded<RouteTable>>,
     geo: Option<Loaded<Texts>>,
     labels: Option<Loaded<Texts>>,
     interfaces: Option<Loaded<Interfaces>>,
@@ -97,6 +100,7 @@ impl Tables {
         let (addresses, of_exporters) = (&options.addresses, &options.exporters);
         let tables = Self {
             asn: Loaded::new(addresses.asn_mmdb.as_deref(), autonomous_systems)?,
+            routes: options.routes.routes.iter().map(|path| Loaded::of(path, routes_of)).collect::<Result<_, _>>()?,
             geo: Loaded::new(addresses.geo_mmdb.as_deref(), countries)?,
             labels: Loaded::new(addresses.labels.as_deref(), labels)?,
             interfaces: Loaded::new(of_exporters.interfaces.as_deref(), interfaces)?,
@@ -109,11 +113,14 @@ impl Tables {
     /// Loads again what has changed.
     pub(super) fn refresh(&mut self) -> Refreshed {
         let mut refreshed = Refreshed::default();
-        refresh(&mut self.asn, autonomous_systems, &mut refreshed);
-        refresh(&mut self.geo, countries, &mut refreshed);
-        refresh(&mut self.labels, labels, &mut refreshed);
-        refresh(&mut self.interfaces, interfaces, &mut refreshed);
-        refresh(&mut self.exporters, exporters, &mut refreshed);
+        refresh(self.asn.as_mut(), autonomous_systems, &mut refreshed);
+        for routes in &mut self.routes {
+            refresh(Some(routes), routes_of, &mut refreshed);
+        }
+        refresh(self.geo.as_mut(), countries, &mut refreshed);
+        refresh(self.labels.as_mut(), labels, &mut refreshed);
+        refresh(self.interfaces.as_mut(), interfaces, &mut refreshed);
+        refresh(self.exporters.as_mut(), exporters, &mut refreshed);
         *self = std::mem::take(self).with_versions();
         refreshed
     }
@@ -126,7 +133,8 @@ impl Tables {
             self.interfaces.as_ref().map(|loaded| &loaded.version),
             self.exporters.as_ref().map(|loaded| &loaded.version),
         ];
-        let all: Vec<&str> = all.into_iter().flatten().map(|version| &**version).collect();
+        let routes = self.routes.iter().map(|loaded| &loaded.version);
+        let all: Vec<&str> = all.into_iter().flatten().chain(routes).map(|version| &**version).collect();
         let versions = clean(&[all.join(", ")]).iter().flatten().collect();
         Self { versions, ..self }
     }
@@ -140,8 +148,19 @@ impl Tables {
         self.exporters.as_ref().map(|loaded| &*loaded.table)
     }
 
-    pub(super) fn asn(&self) -> Option<&PrefixMap<u32>> {
+    fn asn(&self) -> Option<&PrefixMap<u32>> {
         self.asn.as_ref().map(|loaded| &*loaded.table)
+    }
+
+    /// The autonomous system of an address of 4 or 16 octets: that of its route, else that of the database.
+    #[inline]
+    pub(super) fn system(&self, octets: &[u8]) -> Option<u32> {
+        let by_route = if self.routes.is_empty() {
+            None
+        } else {
+            routes::system(self.routes.iter().map(|loaded| &*loaded.table), octets)
+        };
+        by_route.or_else(|| self.asn()?.find_octets(octets).copied())
     }
 
     pub(super) fn geo(&self) -> Option<&Texts> {
@@ -160,6 +179,7 @@ impl Tables {
     pub(super) fn octets(&self) -> usize {
         let texts = |texts: &Texts| texts.prefixes.octets() + texts.texts.value_data().len();
         self.asn().map_or(0, PrefixMap::octets)
+            + self.routes.iter().map(|loaded| loaded.table.octets()).sum::<usize>()
             + self.geo().map_or(0, texts)
             + self.labels().map_or(0, texts)
             + self.exporters().map_or(0, texts)
@@ -179,12 +199,15 @@ type Load<T> = fn(&Path) -> Result<(T, Option<String>), ComponentError>;
 
 impl<T> Loaded<T> {
     fn new(path: Option<&Path>, load: Load<T>) -> Result<Option<Self>, ComponentError> {
-        let Some(path) = path else { return Ok(None) };
+        path.map(|path| Self::of(path, load)).transpose()
+    }
+
+    fn of(path: &Path, load: Load<T>) -> Result<Self, ComponentError> {
         // taken before reading, so that a change meanwhile is seen as one
         let stamp = stamp(path);
         let (table, version) = load(path)?;
         let version = version.unwrap_or_else(|| version_of_file(path, stamp)).into();
-        Ok(Some(Self { table: Arc::new(table), version, path: path.to_owned(), stamp }))
+        Ok(Self { table: Arc::new(table), version, path: path.to_owned(), stamp })
     }
 }
 
@@ -201,7 +224,7 @@ fn time_text(secs: i64) -> String {
     jiff::Timestamp::from_second(secs).map_or_else(|_| secs.to_string(), |time| time.to_string())
 }
 
-fn refresh<T>(slot: &mut Option<Loaded<T>>, load: Load<T>, refreshed: &mut Refreshed) {
+fn refresh<T>(slot: Option<&mut Loaded<T>>, load: Load<T>, refreshed: &mut Refreshed) {
     let Some(loaded) = slot else { return };
     let stamp = stamp(&loaded.path);
     if stamp == loaded.stamp {

@@ -134,6 +134,61 @@ fn overwriting_keeps_what_the_database_does_not_know() {
 }
 
 #[test]
+fn routes_go_before_the_database_and_the_longest_prefix_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [one, two] = ["one", "two"].map(|name| folder.path().join(name));
+    std::fs::write(&one, "prefix,as\n8.0.0.0/8,64500\n8.8.8.0/24,64501\n1.0.0.0/24,64502\n81.0.0.0/8,0\n")
+        .expect("routes");
+    std::fs::write(&two, "8.8.8.0/24,64503\n8.8.0.0/16,64504\n2001:db8::/32,64505\n").expect("routes");
+    let options =
+        format!("routes = ['{}', '{}']\nasn_mmdb = '{}'", one.display(), two.display(), golden("asn.mmdb").display());
+    let rows = run(&options);
+    // what the exporter gave stays; what no route has is in the database
+    let numbers = [Some(64503), Some(64513), Some(5), Some(7), Some(64502), Some(3)];
+    assert_eq!(numbers_of(&rows, "src_as"), numbers);
+    assert_eq!(numbers_of(&rows, "dst_as"), [None; 6], "a route without a system");
+    let files = &texts_of(&rows, "enrichment")[0];
+    assert!(files.starts_with("GeoLite2-ASN 2026-11-21T16:05:39Z, one 2") && files.contains(", two 2"), "{files}");
+    let alone = run(&format!("routes = ['{}']\noverwrite = true", two.display()));
+    let numbers = [Some(64503), Some(0), Some(5), Some(64505), Some(0), Some(3)];
+    assert_eq!(numbers_of(&alone, "src_as"), numbers);
+}
+
+#[test]
+fn a_file_without_routes_or_with_half_of_them_is_an_error_and_the_old_one_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("routes");
+    std::fs::write(&file, "8.8.8.0/24,64500\nwhat\n").expect("routes");
+    let options = format!("routes = ['{}']\nreload = '1ms'", file.display());
+    let (Built::Transform(mut block), context) = compliance::open(&KIND, &options) else { panic!("a transform") };
+    let system = |block: &mut dyn Transform| {
+        let mut out = Outlet::new();
+        block.take(0, flows().slice(0, 1), &mut out).expect("rows");
+        let burst = out.drain().next().expect("a burst");
+        numbers_of(burst.rows(), "src_as")[0]
+    };
+    assert_eq!(system(block.as_mut()), Some(64500));
+    std::fs::write(&file, "what is this").expect("no routes");
+    tick_until(block.as_mut(), &context.counters, "reloads_failed", 1);
+    assert_eq!(system(block.as_mut()), Some(64500));
+    std::fs::write(&file, "8.8.0.0/16,64501\n").expect("routes");
+    tick_until(block.as_mut(), &context.counters, "files_reloaded", 1);
+    assert_eq!(system(block.as_mut()), Some(64501));
+    // RFC 6396, sections 2 and 4.2: a TABLE_DUMP record of IPv4 with 8.8.8.0/24 and the path 64510, by the peer 192.0.2.1
+    let header: [u8; 12] = [0, 0, 0, 1, 0, 12, 0, 1, 0, 0, 0, 29];
+    let route: [u8; 29] =
+        [0, 0, 0, 0, 8, 8, 8, 0, 24, 1, 0, 0, 0, 1, 192, 0, 2, 1, 0xfb, 0xf0, 0, 7, 0x40, 2, 4, 2, 1, 0xfb, 0xfe];
+    let dump = [&header[..], &route].concat();
+    std::fs::write(&file, &dump).expect("a dump");
+    tick_until(block.as_mut(), &context.counters, "files_reloaded", 2);
+    assert_eq!(system(block.as_mut()), Some(64510));
+    let other: Vec<u8> = [&header[..], &route[..28], &[0xff]].concat();
+    std::fs::write(&file, [&other[..], &dump[..20]].concat()).expect("a dump that ends within a record");
+    tick_until(block.as_mut(), &context.counters, "reloads_failed", 2);
+    assert_eq!(system(block.as_mut()), Some(64510));
+}
+
+#[test]
 fn what_is_not_there_is_null() {
     let mut builder = FlowBatchBuilder::new(2);
     builder.begin_rows(2);

@@ -15,13 +15,13 @@ use weir_blocks::sources::collector::options::{
 };
 use weir_blocks::sources::meter::MeterSourceOptions;
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
-use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
+use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
 use weir_chain::options::OptionSpec;
 use weir_chain::{ByteSize, ChainBuilder, OptionError, Options, ReloadSignal, TimeSpan, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
 use weir_serve::{
-    AuditOptions, ConfigFile, FlightOptions, HttpOptions, Ingest, IngestOptions, PostgresOptions, QuestionOptions,
-    Reloaded, Reloader, Server, ServiceOptions, granting,
+    AuditOptions, ConfigFile, DownloadOptions, Downloads, FlightOptions, HttpOptions, Ingest, IngestOptions,
+    PostgresOptions, QuestionOptions, Reloaded, Reloader, Server, ServiceOptions, granting,
 };
 use weir_sql::{EnrichmentFiles, VersionLimits};
 
@@ -41,6 +41,7 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("snmp", "Agents that are asked for names, speeds and counters of interfaces"),
     ("ingest", "How flows that programs push over HTTP are taken into the archive"),
     ("chain", "Chains that run beside the service"),
+    ("download", "Files that are fetched over HTTP, for other sections"),
     ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
     ("statistics", "What statistics are kept of"),
     ("watch", "Where watches are"),
@@ -149,6 +150,8 @@ options! {
         addresses: AddressFileOptions,
         /// What is known of exporters.
         exporters: ExporterFileOptions,
+        /// What is known of routes.
+        routes: RouteFileOptions,
     }
 }
 
@@ -203,6 +206,7 @@ pub(in crate::command) fn specs(section: &str) -> Vec<OptionSpec> {
         "snmp" => weir_snmp::SnmpOptions::specs(),
         "ingest" => IngestOptions::specs(),
         "chain" => ChainSection::specs(),
+        "download" => DownloadOptions::specs(),
         "statistics" => StatisticsSection::specs(),
         "watch" => WatchSection::specs(),
         "dashboards" => DashboardSection::specs(),
@@ -229,6 +233,7 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
     snmp_sections(&file)?;
     file.section::<IngestOptions>("ingest")?;
     file.list::<ChainSection>("chain")?;
+    downloads(&file)?;
     file.section::<StatisticsSection>("statistics")?;
     file.section::<WatchSection>("watch")?;
     file.section::<DashboardSection>("dashboards")?;
@@ -237,6 +242,13 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
     file.section::<AuditOptions>("audit")?;
     reloaded(&file)?;
     Ok(file)
+}
+
+/// Files that are fetched.
+fn downloads(file: &ConfigFile) -> Result<Vec<DownloadOptions>, OptionError> {
+    let downloads: Vec<DownloadOptions> = file.list("download")?;
+    downloads.iter().try_for_each(DownloadOptions::check)?;
+    Ok(downloads)
 }
 
 /// What of a file may change while the service runs.
@@ -267,6 +279,8 @@ pub(in crate::command) struct Settings {
     pub(super) running: Arc<Mutex<Vec<ReloadSignal>>>,
     /// Files of chains that run beside it.
     pub(super) chains: Vec<PathBuf>,
+    /// Files that are fetched before it begins, and while it runs.
+    pub(super) downloads: Vec<DownloadOptions>,
     archive: ArchiveSection,
     collect: Option<CollectSection>,
     meters: Vec<MeterSection>,
@@ -289,6 +303,7 @@ impl Settings {
         let archive: ArchiveSection = section(&file, "archive", &named)?.unwrap_or_default();
         let meters: Vec<MeterSection> = file.list("meter").map_err(&named)?;
         let chains: Vec<ChainSection> = file.list("chain").map_err(&named)?;
+        let downloads = downloads(&file).map_err(&named)?;
         let ingest = section::<IngestOptions>(&file, "ingest", &named)?.map(Ingest::new);
         let is_polling = !file.tables("snmp").is_empty();
         #[cfg(feature = "snmp")]
@@ -344,13 +359,16 @@ impl Settings {
             #[cfg(feature = "snmp")]
             snmp,
             chains: chains.into_iter().map(|section| section.file).collect(),
+            downloads,
             enrichment: kept,
             statistics: statistics.or_else(|| args.statistics.then(StatisticsSection::default)),
         })
     }
 
     /// Finds out whether the service could begin: what is wrong beyond the options themselves, such as files that are not there.
+    /// Of those that are fetched it fetches what is not there.
     pub(in crate::command) fn check(&self) -> anyhow::Result<()> {
+        Downloads::fetched(self.downloads.clone())?;
         if let Some(chain) = self.chain() {
             show_or_build(chain, false)?;
         }
@@ -380,8 +398,8 @@ impl Settings {
             statistics: section.folder.clone().unwrap_or_else(|| folder.join(series::FOLDER)),
             series: section.series.clone(),
         });
-        let EnrichmentSection { reverse_dns, addresses, exporters, .. } = self.enrichment.clone();
-        let enrichment = EnrichOptions { reverse_dns, addresses, exporters, ..EnrichOptions::default() };
+        let EnrichmentSection { reverse_dns, addresses, exporters, routes, .. } = self.enrichment.clone();
+        let enrichment = EnrichOptions { reverse_dns, addresses, exporters, routes, ..EnrichOptions::default() };
         let sources = CollectingSources {
             collector,
             meters,
