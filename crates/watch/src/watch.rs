@@ -9,7 +9,7 @@ use weir_archive::Snapshot;
 use weir_sql::standing::{StandingEngine, StandingOptions, StandingQuery, Window};
 
 use crate::WatchError;
-use crate::file::{LateFlows, WatchFile};
+use crate::file::{LateFlows, WatchFile, WindowOptions};
 use crate::open_windows::OpenWindows;
 use crate::panes::{ClosedWindow, PaneOptions, Panes};
 use crate::past::NeededPast;
@@ -214,10 +214,20 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     let name = file.name.clone();
     let engine = StandingEngine::new(&StandingOptions::default())
         .map_err(|source| WatchError::Statement { name, source: Box::new(source) })?;
-    let zone = file.options.windows.zone.clone();
-    let text = Watch::prepare(file, &engine, "")?.query.explain();
+    let WindowOptions { zone, rows_max, sessions_max, windows_waiting_max, answer_time_max, .. } =
+        file.options.windows.clone();
+    let watch = Watch::prepare(file, &engine, "")?;
+    let is_sessions = matches!(watch.open_windows()?, Some(OpenWindows::Sessions(_)));
+    let sessions =
+        if is_sessions { format!(" of at most {sessions_max} sessions (sessions_max)") } else { String::new() };
+    let text = watch.query.explain();
     let (window, rest) = text.split_once('\n').unwrap_or((text.as_str(), ""));
-    Ok(format!("{window}\nzone: {}\n{rest}", zone.time_zone().iana_name().unwrap_or("UTC")))
+    let zone = zone.time_zone().iana_name().unwrap_or("UTC");
+    Ok(format!(
+        "{window}\nzone: {zone}\nstate: at most {rows_max} flows{sessions} in open windows (rows_max), \
+         {windows_waiting_max} closed windows that wait (windows_waiting_max), \
+         {answer_time_max} for an answer (answer_time_max)\n{rest}"
+    ))
 }
 
 /// Which keys were reported lately.
