@@ -47,6 +47,11 @@ const KINDS: [(&str, MistakeKind); 4] = [
     ("no function '", MistakeKind::Function),
 ];
 
+/// Functions in FROM, for those who mistype them.
+const IN_FROM: [&str; 5] = ["TUMBLE", "HOP", "SESSION", "HISTORY", "SAME_TIME"];
+/// Functions that older dialects group by; with `_start` and `_end` they are the times of a window.
+const GROUPED_WINDOWS: [&str; 4] = ["tumble", "hop", "session", "cumulate"];
+
 /// A place in the text of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -208,7 +213,14 @@ fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagno
         let note = diagnostic.and_then(|found| found.notes.first());
         let known = note.and_then(|note| note.message.strip_prefix("Possible function '"));
         let hint = known.and_then(|known| nearest(name, std::iter::once(known.trim_end_matches('\''))));
+        let lower = name.to_lowercase();
+        let is_window = GROUPED_WINDOWS.contains(&lower.trim_end_matches("_start").trim_end_matches("_end"));
+        let hint = if is_window { Some(phrases::WINDOW_IN_FROM.to_owned()) } else { hint };
         return Mistake { message: format!("no function '{name}'"), place, hint };
+    }
+    if let Some(name) = message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found")) {
+        let hint = nearest(name, IN_FROM.into_iter());
+        return Mistake { message: format!("no function '{name}' of rows in FROM"), place, hint };
     }
     if message.starts_with("DDL not") || message.starts_with("DML not") || message.starts_with("statement not") {
         let hint = Some(NoQuestion::HINT.to_owned());

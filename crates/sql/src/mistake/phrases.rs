@@ -8,6 +8,11 @@ use weir_query::times::{TimeError, span};
 
 use super::{Mistake, nearest};
 
+/// What is said of several statements where one is asked.
+pub(crate) const SEVERAL_STATEMENTS: &str = "these are several statements";
+/// What those are told who group by functions of windows.
+pub(super) const WINDOW_IN_FROM: &str = "a window is in FROM, and its times are columns: SELECT window_start, count(*) \
+     FROM TUMBLE(flows, received, INTERVAL '1' MINUTE) GROUP BY 1";
 /// Words that begin a part of a statement.
 const CLAUSES: [&str; 9] = ["FROM", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "JOIN", "UNION", "BETWEEN"];
 /// Times that people write without quotes.
@@ -266,7 +271,7 @@ fn clauses(message: &str) -> Refined {
     }
     if message.contains("only supports a single SQL statement") {
         let hint = "weir sql without a statement takes one after the other, also from a pipe";
-        return Some(("these are several statements".to_owned(), Some(hint.to_owned())));
+        return Some((SEVERAL_STATEMENTS.to_owned(), Some(hint.to_owned())));
     }
     if let Some(what) = message.strip_prefix("this feature is not implemented: ") {
         let hint = match what {

@@ -1,9 +1,9 @@
 //! Statements in other dialects, and parameters.
 //!
 //! The parser knows `TUMBLE(flows, received, INTERVAL '1' SECOND)`. Two older ways to write windows are turned into that
-//! before it sees them, token by token: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(c), …))` of Flink, and CQL of `TelegraphCQ`,
-//! `t [range by … slide by …]` with `wtime(*)` and `limit n per window`. A parameter, `:name`, becomes its value. All
-//! else stays as it is written. What speaks against tokens: a mistake is shown in the statement that came of it.
+//! before it sees them, token by token: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(c), …))` of Flink with its `CUMULATE`, and CQL of
+//! `TelegraphCQ`, `t [range by … slide by …]` with `wtime(*)` and `limit n per window`. A parameter, `:name`, becomes its
+//! value. All else stays as it is written. What speaks against tokens: a mistake is shown in the statement that came of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -150,6 +150,7 @@ fn rewrite(nodes: &mut Vec<Node>) -> Result<(), EngineError> {
     }
     flink_partitions(nodes);
     flink_windows(nodes);
+    cumulating_windows(nodes)?;
     set_masklen(nodes);
     cidr_of_several(nodes);
     in_empty_list(nodes);
@@ -184,20 +185,26 @@ fn flink_partitions(nodes: &mut Vec<Node>) {
     nodes.push(Node::Made(key));
 }
 
-/// `TABLE(TUMBLE(TABLE t, DESCRIPTOR(c), …))` without the words that only Flink has.
+/// `TABLE(TUMBLE(TABLE t, DESCRIPTOR(c), …))` without the words that only Flink has. In front of a name, TABLE is one of them
+/// where an argument begins: that of `DROP TABLE t` is the parser's.
 fn flink_windows(nodes: &mut Vec<Node>) {
+    let ends_before_argument = |before: &[Node]| {
+        let last = before.iter().rev().find(|node| !node.is_space());
+        last.is_none_or(|node| node.is_token(&Token::Comma) || node.is_token(&Token::RArrow))
+    };
     let mut at = 0;
     while at < nodes.len() {
         let next = (at + 1..nodes.len()).find(|next| nodes.get(*next).is_some_and(|node| !node.is_space()));
         let (Some(node), Some(next)) = (nodes.get(at), next) else { break };
         let is_table = node.is_word("table");
         let is_descriptor = node.is_word("descriptor");
+        let is_argument = is_table && ends_before_argument(&nodes[..at]);
         match nodes.get_mut(next) {
             Some(Node::Group(inner)) if is_table || is_descriptor => {
                 let inner = std::mem::take(inner);
                 nodes.splice(at..=next, inner);
             }
-            Some(Node::Token(Token::Word(_))) if is_table => {
+            Some(Node::Token(Token::Word(_))) if is_argument => {
                 nodes.drain(at..next);
             }
             _ => at += 1,
@@ -215,6 +222,57 @@ fn flink_windows(nodes: &mut Vec<Node>) {
             }
         }
     }
+}
+
+/// `CUMULATE(t, c, step, size)` of Flink: windows that begin together and grow by a step up to a size. Each has the rows of
+/// the window of HOP that ends with it, without those from before the last multiple of the size.
+fn cumulating_windows(nodes: &mut Vec<Node>) -> Result<(), EngineError> {
+    let mut at = 0;
+    while at < nodes.len() {
+        let next = (at + 1..nodes.len()).find(|next| nodes.get(*next).is_some_and(|node| !node.is_space()));
+        let text = match (nodes.get(at), next.and_then(|next| nodes.get(next))) {
+            (Some(name), Some(Node::Group(arguments))) if name.is_word("cumulate") => Some(cumulating(arguments)?),
+            _ => None,
+        };
+        if let (Some(text), Some(next)) = (text, next) {
+            nodes.splice(at..=next, [Node::Made(text)]);
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+/// A call of CUMULATE, by its arguments, as a subquery over HOP.
+fn cumulating(arguments: &[Node]) -> Result<String, EngineError> {
+    const NAMES: [&str; 5] = ["table", "time", "step", "size", "offset"];
+    let mut values: [Option<String>; NAMES.len()] = [const { None }; NAMES.len()];
+    let wrong = || {
+        let hint = "write: CUMULATE(flows, received, INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)";
+        mistake("CUMULATE takes a table, a time, the step and the size of its windows".to_owned(), hint)
+    };
+    for (place, part) in arguments.split(|node| node.is_token(&Token::Comma)).enumerate() {
+        let arrow = part.iter().position(|node| node.is_token(&Token::RArrow));
+        let (place, value) = match arrow.and_then(|arrow| part.split_at_checked(arrow)) {
+            Some((name, value)) => {
+                let name = text_of(name).trim().trim_matches('"').to_lowercase();
+                (NAMES.iter().position(|known| *known == name), value.get(1..).unwrap_or_default())
+            }
+            None => (Some(place), part),
+        };
+        let value = text_of(value).trim().to_owned();
+        let slot = place.filter(|_| !value.is_empty()).and_then(|place| values.get_mut(place)).ok_or_else(wrong)?;
+        *slot = Some(value);
+    }
+    let [Some(table), Some(time), Some(step), Some(size), offset] = values else { return Err(wrong()) };
+    let last = "window_end - INTERVAL '1 millisecond'";
+    let (begin, offset) = match offset {
+        Some(offset) => (format!("(date_bin({size}, {last} - ({offset})) + ({offset}))"), format!(", {offset}")),
+        None => (format!("date_bin({size}, {last})"), String::new()),
+    };
+    Ok(format!(
+        "(SELECT * REPLACE (arrow_cast({begin}, 'Timestamp(ms, \"UTC\")') AS window_start) \
+         FROM HOP({table}, {time}, {step}, {size}{offset}) WHERE {time} >= {begin})"
+    ))
 }
 
 /// `network(set_masklen(a, n))` is `network(a, n)`.
@@ -492,6 +550,29 @@ mod tests {
         check("cidr(least(a, greatest(b, c)), :one)", "cidr(least(a, greatest(b, c)), '10.0.0.0/8')");
         check("cidr(a, :one, 'fe80::/10')", "(cidr(a, '10.0.0.0/8') OR cidr(a, 'fe80::/10'))");
         check("cidr(a, coalesce(p, 'fe80::/10'))", "cidr(a, coalesce(p, 'fe80::/10'))");
+    }
+
+    #[test]
+    fn windows_that_grow_are_those_of_hop_without_what_was_before() {
+        let grown = "(SELECT * REPLACE (arrow_cast(date_bin(INTERVAL '9' SECOND, window_end - INTERVAL '1 millisecond'), \
+                     'Timestamp(ms, \"UTC\")') AS window_start) FROM HOP(b, t, INTERVAL '3' SECOND, INTERVAL '9' SECOND) \
+                     WHERE t >= date_bin(INTERVAL '9' SECOND, window_end - INTERVAL '1 millisecond')) AS c";
+        check("CUMULATE(b, t, INTERVAL '3' SECOND, INTERVAL '9' SECOND) AS c", grown);
+        let named = "TABLE(CUMULATE(DATA => TABLE b, TIMECOL => DESCRIPTOR(t), SIZE => INTERVAL '9' SECOND, STEP => INTERVAL '3' SECOND)) AS c";
+        check(named, grown);
+        for wrong in ["CUMULATE(b, t, INTERVAL '3' SECOND)", "CUMULATE(b, t, step => 3, width => 9)", "CUMULATE()"] {
+            let error = rewritten(wrong, &Parameters::new()).expect_err(wrong);
+            assert!(error.to_string().contains("the step and the size"), "{error}");
+        }
+    }
+
+    /// Only Flink has TABLE in front of an argument.
+    #[test]
+    fn statements_about_tables_keep_their_words() {
+        check("DROP TABLE flows", "DROP TABLE flows");
+        check("CREATE TABLE t AS SELECT 1", "CREATE TABLE t AS SELECT 1");
+        check("f(TABLE t, DESCRIPTOR(c))", "f(t, c)");
+        check("f(DATA => TABLE t)", "f(\"table\" => t)");
     }
 
     #[test]

@@ -44,7 +44,7 @@ use super::window_table::WindowTable;
 use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
 use crate::limits::MemoryShares;
-use crate::mistake::Mistake;
+use crate::mistake::{Mistake, phrases};
 use crate::{EngineError, describe, scaling};
 
 /// The part of the memory that answers of history may take, and as much that its rows may.
@@ -147,7 +147,13 @@ async fn planned(context: &SessionContext, text: &str, setup: &QuerySetup) -> Re
         read_only.verify_plan(&plan)?;
         Ok(plan)
     };
-    plan.await.map_err(|error: DataFusionError| explained(context, &text, &error))
+    let plan = plan.await.map_err(|error: DataFusionError| explained(context, &text, &error))?;
+    if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
+        let hint = Some("weir watch explain prints how a watch is answered".to_owned());
+        let message = "EXPLAIN has no answer that could be reported".to_owned();
+        return Err(EngineError::from(Mistake { message, place: None, hint }));
+    }
+    Ok(plan)
 }
 
 fn explained(context: &SessionContext, text: &str, error: &DataFusionError) -> EngineError {
@@ -156,7 +162,12 @@ fn explained(context: &SessionContext, text: &str, error: &DataFusionError) -> E
     }
     let tables = describe::table_names(context);
     let tables: Vec<_> = tables.iter().map(String::as_str).collect();
-    EngineError::from(Mistake::explain(text, error, &tables, &|_, column| column))
+    let mut mistake = Mistake::explain(text, error, &tables, &|_, column| column);
+    // the general hint is about the prompt of `weir sql`
+    if mistake.message == phrases::SEVERAL_STATEMENTS {
+        mistake.hint = Some("a watch has one statement: put each of them into a file of its own".to_owned());
+    }
+    EngineError::from(mistake)
 }
 
 /// Where a statement runs.

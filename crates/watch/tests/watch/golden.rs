@@ -1,6 +1,7 @@
 //! Windows as others define them: their inputs and results, entered again.
 //!
-//! - Flink: the page "Windowing TVF" of its documentation (table `Bid`, TUMBLE, HOP, SESSION with and without a partition).
+//! - Flink: the page "Windowing TVF" of its documentation (table `Bid`; TUMBLE, HOP, CUMULATE, and SESSION with and
+//!   without a partition).
 //! - Arroyo: `session_window`, `global_session_window` and `sliding_window_end` of its SQL tests, over a hundred impulses.
 //! - `NEXMark`: queries 5, 7, 8, 11 and 12. It prints no results, so these are worked out here, bid by bid.
 
@@ -122,6 +123,53 @@ fn windows_are_those_that_flink_prints() {
         rows: &["08:00 08:10 11", "08:05 08:15 15", "08:10 08:20 10", "08:15 08:25 6"],
     };
     printed(&bids, &[tumble, named, summed, hop, hopped]);
+    printed(&bids, &growing());
+}
+
+/// Windows that grow from two minutes to ten.
+fn growing() -> [Printed; 3] {
+    let grown = Printed {
+        statement: "SELECT * FROM TABLE(CUMULATE(TABLE Bid, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES))",
+        rows: &[
+            "08:05 4 C 08:00 08:06",
+            "08:05 4 C 08:00 08:08",
+            "08:05 4 C 08:00 08:10",
+            "08:07 2 A 08:00 08:08",
+            "08:07 2 A 08:00 08:10",
+            "08:09 5 D 08:00 08:10",
+            "08:11 3 B 08:10 08:12",
+            "08:11 3 B 08:10 08:14",
+            "08:11 3 B 08:10 08:16",
+            "08:11 3 B 08:10 08:18",
+            "08:11 3 B 08:10 08:20",
+            "08:13 1 E 08:10 08:14",
+            "08:13 1 E 08:10 08:16",
+            "08:13 1 E 08:10 08:18",
+            "08:13 1 E 08:10 08:20",
+            "08:17 6 F 08:10 08:18",
+            "08:17 6 F 08:10 08:20",
+        ],
+    };
+    let named = Printed {
+        statement: "SELECT * FROM TABLE(CUMULATE(DATA => TABLE Bid, TIMECOL => DESCRIPTOR(bidtime), STEP => INTERVAL '2' MINUTES, \
+                    SIZE => INTERVAL '10' MINUTES))",
+        rows: grown.rows,
+    };
+    let summed = Printed {
+        statement: "SELECT window_start, window_end, SUM(price) FROM TABLE(CUMULATE(TABLE Bid, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES, \
+                    INTERVAL '10' MINUTES)) GROUP BY window_start, window_end",
+        rows: &[
+            "08:00 08:06 4",
+            "08:00 08:08 6",
+            "08:00 08:10 11",
+            "08:10 08:12 3",
+            "08:10 08:14 4",
+            "08:10 08:16 4",
+            "08:10 08:18 10",
+            "08:10 08:20 10",
+        ],
+    };
+    [grown, named, summed]
 }
 
 /// Rows of sessions of five minutes by item.

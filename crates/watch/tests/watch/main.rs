@@ -2,6 +2,7 @@
 
 mod chain;
 mod detections;
+mod faults;
 mod filtered;
 mod following;
 mod found;

@@ -5,7 +5,7 @@ use std::error::Error;
 use weir_flow::Column;
 use weir_sql::standing::{WindowKind, WindowSpec};
 use weir_watch::panes::{PaneOptions, Panes};
-use weir_watch::{Backtest, RunnerOptions};
+use weir_watch::{Backtest, RunnerOptions, plan};
 
 use crate::scene::{Flow, NEW_YEAR_MS, archive, batch, watch};
 
@@ -110,4 +110,45 @@ fn names_that_nothing_has_are_mistakes() {
     assert!(column.contains("there are dst_port, n, and archive, from, to and since"), "{column}");
     let parameter = of(&format!("{parameters}\nwindows = '5s'")).expect("a mistake");
     assert!(parameter.contains("the parameter 'windows' is not in the statement"), "{parameter}");
+}
+
+/// Statements that are no watch, with what is said of them.
+#[test]
+fn statements_that_are_no_watch_are_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &counted(&[1]));
+    let window = "TUMBLE(flows, received, INTERVAL '1' SECOND)";
+    let cases = [
+        (format!("EXPLAIN SELECT count(*) FROM {window}"), "EXPLAIN has no answer that could be reported"),
+        (format!("CREATE TABLE t AS SELECT count(*) AS n FROM {window}"), "only questions are answered"),
+        ("DROP TABLE flows".to_owned(), "only questions are answered"),
+        (format!("SELECT 1; SELECT count(*) FROM {window}"), "hint: a watch has one statement"),
+        (
+            "SELECT count(*) FROM TUMBEL(flows, received, INTERVAL '1' SECOND)".to_owned(),
+            "hint: did you mean 'TUMBLE'?",
+        ),
+        (
+            "SELECT count(*) FROM flows GROUP BY TUMBLE(received, INTERVAL '1' SECOND)".to_owned(),
+            "hint: a window is in FROM, and its times are columns",
+        ),
+    ];
+    for (query, expected) in cases {
+        let made = Backtest::new(watch("w", &query, ""), &RunnerOptions::new(folder.path()));
+        let error = made.err().and_then(|error| error.source().map(ToString::to_string)).unwrap_or_default();
+        assert!(error.contains(expected), "{query}: {error}");
+    }
+}
+
+/// What the state of a watch is limited to is in what `weir watch explain` prints.
+#[test]
+fn limits_of_the_state_are_explained() {
+    let explained = |query: &str| plan(watch("w", query, "rows_max = 5_000\nwindows_waiting_max = 7")).expect("a plan");
+    let tumbling = explained("SELECT count(*) FROM TUMBLE(flows, received, INTERVAL '1' SECOND)");
+    let state = "\nstate: at most 5000 flows in open windows (rows_max), 7 closed windows that wait (windows_waiting_max), 1m for an answer";
+    assert!(tumbling.contains(state), "{tumbling}");
+    let sessions = explained(
+        "SELECT src_addr, count(*) FROM SESSION(flows, received, INTERVAL '1' MINUTE, key => src_addr) \
+         GROUP BY src_addr, window_start, window_end",
+    );
+    assert!(sessions.contains("of at most 1000000 sessions (sessions_max)"), "{sessions}");
 }
