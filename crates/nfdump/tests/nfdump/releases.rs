@@ -196,6 +196,11 @@ fn names_of_tls_are_printed() {
         let text = stdout(&ask(release, folder.path(), &format!("-r archive -q {arguments}")));
         assert_eq!(text, expected, "{release} {arguments}");
     }
+    // the window of what is there, also when not all of it is listed
+    for arguments in ["", " -c 1"] {
+        let text = stdout(&ask("1.7.1", folder.path(), &format!("-r archive{arguments}")));
+        assert!(text.contains("Time window: 2023-11-14 22:13:20 - "), "{text}");
+    }
 }
 
 /// Records with all their fields, of as many flows as the captured output has. Records about exporters have numbers, too,
