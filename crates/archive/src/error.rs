@@ -69,6 +69,8 @@ pub enum Action {
     ReadSummary,
     /// Write a summary, so its segment stays.
     WriteSummary,
+    /// Remove an archive that nothing was appended to.
+    RemoveArchive,
 }
 
 impl fmt::Display for Action {
@@ -97,6 +99,7 @@ impl fmt::Display for Action {
             Self::MeasureFreeSpace => "determine the free space at",
             Self::ReadSummary => "read summary",
             Self::WriteSummary => "write summary",
+            Self::RemoveArchive => "remove the archive",
         })
     }
 }

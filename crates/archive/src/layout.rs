@@ -215,6 +215,23 @@ impl Layout {
         self.root.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), folder::sync)
     }
 
+    /// Removes the folder of an archive that nothing was appended to, with all that is in it. The caller holds the lock,
+    /// which goes last: until then nobody else begins an archive here.
+    pub(crate) fn remove(&self) -> Result<(), ArchiveError> {
+        let lock = self.lock();
+        for name in folder::names(&self.root)? {
+            let path = self.root.join(name);
+            let removed = match path.symlink_metadata() {
+                Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+                _ if path == lock => Ok(()),
+                _ => disk::remove(&path),
+            };
+            removed.map_err(Action::RemoveArchive.failed(&path))?;
+        }
+        let removed = disk::remove(&lock).and_then(|()| fs::remove_dir(&self.root));
+        removed.map_err(Action::RemoveArchive.failed(&self.root))
+    }
+
     /// Creates the folders of an archive that are missing.
     pub(crate) fn create_folders(&self) -> Result<(), ArchiveError> {
         folder::create(&self.tails())?;

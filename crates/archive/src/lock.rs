@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::{Action, ArchiveError};
@@ -32,7 +33,8 @@ impl Lock {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        Ok(Self::held(file))
+        // whoever held it may have removed the archive, and a file that nobody finds keeps nobody out
+        if is_at(&file, path) { Ok(Self::held(file)) } else { Self::acquire(path) }
     }
 
     /// Whether the lock is free.
@@ -57,4 +59,29 @@ impl Lock {
 
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+/// Whether this is the file that others find under this name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let number = |found: io::Result<std::fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
+    number(file.metadata()).is_some_and(|held| number(path.metadata()) == Some(held))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_removed_locks_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let file = open(&path).expect("a file");
+        assert!(is_at(&file, &path));
+        fs::remove_file(&path).expect("removed");
+        assert!(!is_at(&file, &path), "nobody finds it");
+        let other = open(&path).expect("a file");
+        assert!(!is_at(&file, &path) && is_at(&other, &path));
+    }
 }

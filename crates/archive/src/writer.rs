@@ -226,6 +226,18 @@ impl Writer {
         self.shared.finish_live(&mut self.shared.tails());
     }
 
+    /// Removes the archive and its folder, with what others have put into it. For a process that has created the archive and
+    /// cannot go on; once something was appended, it is an error, and everything stays.
+    pub fn remove(mut self) -> Result<(), ArchiveError> {
+        if self.position != Position::ZERO {
+            let source = io::Error::new(io::ErrorKind::DirectoryNotEmpty, "it has flows or books");
+            return Err(Action::RemoveArchive.failed(self.shared.layout.root())(source));
+        }
+        self.shared.end(Ending::Drop);
+        self.threads.join()?;
+        self.shared.layout.remove()
+    }
+
     /// Syncs what was appended, seals everything that is left and gives the archive back.
     ///
     /// When sealing fails, for instance on a full disk, no row is lost: the next writer seals what this one could not.

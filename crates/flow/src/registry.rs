@@ -240,6 +240,11 @@ impl NamedElement {
     }
 }
 
+/// Whether a word is the registered name of an element, in letters of either case.
+pub fn is_element_name(name: &str) -> bool {
+    name.contains(|letter: char| letter.is_ascii_alphabetic()) && NamedElement::parse(name).is_some()
+}
+
 /// Elements by their names in small letters; of several the one of the smallest enterprise and number.
 static BY_SMALL_NAME: LazyLock<HashMap<String, (u32, u16)>> = LazyLock::new(|| {
     let mut names = HashMap::new();

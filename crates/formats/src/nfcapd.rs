@@ -32,7 +32,10 @@ pub use decoder::BATCH_ROWS_MAX;
 pub use exporters::{Exporter, Exporters};
 pub use header::{Compression, Info, Statistics, Sums};
 pub use select::{Selected, select};
-pub use shape::{HEADER_EXPORTER, HEADER_IDENT, HEADER_IS_SAMPLED, HEADER_IS_SAMPLED_OF_1_6, RECORD_HEADER};
+pub use shape::{
+    HEADER_EXPORTER, HEADER_EXTENSIONS, HEADER_IDENT, HEADER_IS_SAMPLED, HEADER_IS_SAMPLED_OF_1_6, HEADER_SIZE,
+    RECORD_HEADER,
+};
 pub use writer::{Writer, WriterOptions};
 
 use crate::FormatError;

@@ -168,7 +168,12 @@ impl Source {
                 flows?;
             }
         }
-        Ok(self.counts())
+        let mut counts = self.counts();
+        if let OpenInput::Archive(archive) = &self.input {
+            let all = archive.totals(&Predicate::True, &TimeWindow::default())?;
+            (counts.cost.first_ms, counts.cost.last_ms) = (all.start_ms, all.end_ms);
+        }
+        Ok(counts)
     }
 
     fn question(&self, select: Select) -> FlowQuery {

@@ -232,7 +232,7 @@ impl Format {
         match &self.0 {
             Kind::Json => Box::new(json::Objects::new(false, clock, options.release)),
             Kind::Ndjson => Box::new(json::Objects::new(true, clock, options.release)),
-            Kind::Raw => Box::new(raw::Records { clock, rows: 0 }),
+            Kind::Raw => Box::new(raw::Records { clock, release: options.release, rows: 0 }),
             Kind::Null => Box::new(weir_print::printer::NullFormat),
             Kind::Csv(..) | Kind::Pipe(_) | Kind::Lines(..) => match self.lines(options) {
                 Some(lines) => Box::new(lines),

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use weir_flow::{Column, ColumnType, NamedElement};
+use weir_flow::{Column, ColumnType, NamedElement, is_element_name};
 
 /// Why a name is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -288,6 +288,7 @@ fn key_hint(name: &str, keys: impl Iterator<Item = &'static str> + Clone) -> Str
     let columns = COLUMN_KEYS.iter().map(|(column, _)| *column);
     match weir_filter::meant(name, keys.clone().chain(columns)) {
         Some(meant) => format!("did you mean '{meant}'?"),
+        None if is_element_name(name) => format!("it is an Information Element: write 'element {name}'"),
         None => format!("the keys are {}, or the name of a column", keys.collect::<Vec<_>>().join(", ")),
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use arrow::error::ArrowError;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
+use weir_flow::{Column, is_element_name};
 use weir_query::times::TimeError;
 
 use crate::literals::{BadLiteral, Unfit};
@@ -259,6 +260,7 @@ fn schema_mistake(sql: &str, error: &SchemaError, place: Option<Place>) -> Mista
             let meant = other_names::meant(field.name(), &names).map(|meant| format!("did you mean {meant}?"));
             let hint = meant.or_else(|| phrases::unknown_name(sql, field.name(), !names.is_empty()));
             let hint = hint.or_else(|| nearest(field.name(), names.iter().copied()));
+            let hint = hint.or_else(|| element_hint(field.name(), &names));
             let hint = hint.or_else(|| names_hint(valid_fields));
             Mistake { message: format!("no column '{}'", field.name()), place, hint }
         }
@@ -277,6 +279,13 @@ fn unknown_table(name: &str, fields: &[datafusion::common::Column], place: Optio
     tables.dedup();
     let hint = Some(format!("the tables of this question are {}", tables.join(", ")));
     Mistake { message: format!("no table '{name}' in this question"), place, hint }
+}
+
+/// How an Information Element is asked for that has no column of its own.
+fn element_hint(name: &str, columns: &[&str]) -> Option<String> {
+    let has_elements = columns.contains(&Column::Elements.name());
+    (has_elements && is_element_name(name))
+        .then(|| format!("it is an Information Element: write element(elements, '{name}')"))
 }
 
 fn names_hint(fields: &[datafusion::common::Column]) -> Option<String> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::info;
@@ -31,21 +32,45 @@ impl Foreground {
         Ok(Self { runtime, interrupt, terminate, hang_up })
     }
 
-    /// Starts a chain and runs it to its end. A signal stops it in order, a second one at once; SIGHUP has it read its files
-    /// again. `started` is called
-    /// when every component is open, `report` each time that `every` has passed.
+    /// Starts the chain that a command is and runs it to its end. A signal stops it in order, a second one at once; SIGHUP has it
+    /// read its files again. `started` is called when every component is open, `report` each time that `every` has passed. Errors
+    /// name no component.
     pub(crate) fn run(
         self,
         chain: Chain,
         every: Option<Duration>,
         started: impl FnOnce(&Running),
         report: impl FnMut(&Progress),
-    ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
+    ) -> anyhow::Result<(Progress, anyhow::Result<()>)> {
         self.run_with(chain, &Notices::to(|line| eprintln!("{line}")), every, started, report, || ())
     }
 
     /// The same with another taker of notices; `hang_up` is called at each SIGHUP as well.
     pub(crate) fn run_with(
+        self,
+        chain: Chain,
+        notices: &Notices,
+        every: Option<Duration>,
+        started: impl FnOnce(&Running),
+        report: impl FnMut(&Progress),
+        hang_up: impl Fn(),
+    ) -> anyhow::Result<(Progress, anyhow::Result<()>)> {
+        let ran = self.run_chain(chain, notices, every, started, report, hang_up);
+        let (progress, ended) = ran.map_err(without_component)?;
+        Ok((progress, ended.map_err(without_component)))
+    }
+
+    /// The same for the chain of a file. Errors name its components.
+    pub(crate) fn run_file(
+        self,
+        chain: Chain,
+        every: Option<Duration>,
+        report: impl FnMut(&Progress),
+    ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
+        self.run_chain(chain, &Notices::to(|line| eprintln!("{line}")), every, |_| {}, report, || ())
+    }
+
+    fn run_chain(
         mut self,
         chain: Chain,
         notices: &Notices,
@@ -75,6 +100,16 @@ impl Foreground {
             }
         });
         Ok(running.wait())
+    }
+}
+
+/// Why a chain ended before its time, or could not begin, for a command: who gives it knows of no components, so a component is
+/// named for its defects only.
+pub(crate) fn without_component(error: ChainError) -> anyhow::Error {
+    match error {
+        ChainError::Open { source, .. } | ChainError::Failed { source, .. } => source.into(),
+        ChainError::Panicked { component, message } => anyhow!("weir has a defect: {component} panicked: {message}"),
+        error @ ChainError::Thread { .. } => error.into(),
     }
 }
 

@@ -29,6 +29,24 @@ fn a_second_writer_is_told_who_the_first_is() {
     assert!(!recovery.created);
 }
 
+#[test]
+fn an_archive_can_be_removed_until_something_is_appended() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().join("archive");
+    let (writer, _) = Writer::open(&folder, ArchiveOptions::default()).expect("an archive");
+    fs::create_dir(folder.join("collector")).expect("a folder of another");
+    fs::write(folder.join("collector").join("lock"), "").expect("written");
+    writer.remove().expect("removed");
+    assert!(!folder.exists());
+    let (mut writer, recovery) = Writer::open(&folder, ArchiveOptions::default()).expect("an archive");
+    assert!(recovery.created);
+    writer.append(delivery(Position::new(1))).expect("appended");
+    writer.remove().expect_err("it has flows");
+    let (writer, _) = Writer::open(&folder, ArchiveOptions::default()).expect("the archive is still there");
+    writer.remove().expect_err("it has flows");
+    assert_eq!(Snapshot::open(&folder).expect("an archive").flows(), rows_up_to(Position::new(1)));
+}
+
 const FEW_FILES: &str = "WEIR_ARCHIVE_FEW_FILES";
 
 /// Not a test by itself: a writer in a process that has no file left when it syncs for the first time.

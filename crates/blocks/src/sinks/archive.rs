@@ -5,6 +5,7 @@
 //! speaks against adding it here is that the time is not the collector's; the parameter says which it is.
 
 mod left_out;
+mod new_folder;
 mod receipts;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use weir_chain::{
 use weir_flow::{Column, Delivery, FlowBatch, Kept, Receipt};
 
 use left_out::LeftOut;
+use new_folder::NewFolders;
 use receipts::Receipts;
 
 /// Writes to an archive.
@@ -190,9 +192,11 @@ fn configure(options: ArchiveSinkOptions) -> Result<Opener, OptionError> {
     let fit =
         Fit { received_now: options.received == Received::Now, drop: options.extra_columns == ExtraColumns::Drop };
     let (folder, give_up_after) = (options.archive, options.give_up_after.map(TimeSpan::duration));
+    let new_folders = NewFolders::of(&folder);
     Ok(Box::new(move |context| {
-        let archive = Archive::open(folder, &archive_options, fit, context)?;
-        Ok(Built::Sink(Box::new(Archive { give_up_after, ..archive })))
+        let mut archive = Archive::open(folder, &archive_options, fit, new_folders, context)?;
+        archive.give_up_after = give_up_after;
+        Ok(Built::Sink(Box::new(archive)))
     }))
 }
 
@@ -218,6 +222,7 @@ struct Archive {
     counted: [(Counter, Reading); 18],
     left_out: LeftOut,
     receipts: Receipts,
+    new_folders: NewFolders,
 }
 
 impl Archive {
@@ -225,6 +230,7 @@ impl Archive {
         folder: PathBuf,
         options: &ArchiveOptions,
         fit: Fit,
+        new_folders: NewFolders,
         context: &ComponentContext,
     ) -> Result<Self, ComponentError> {
         let (writer, recovery) = Writer::open(&folder, *options).map_err(|error| {
@@ -266,6 +272,7 @@ impl Archive {
             ],
             left_out: LeftOut::default(),
             receipts: Receipts::default(),
+            new_folders: if recovery.created { new_folders } else { NewFolders::default() },
         })
     }
 
@@ -421,6 +428,7 @@ enum AppendError {
 
 impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
+        self.new_folders.keep();
         let (rows, mut side_tables) = burst.into_parts();
         let (count, receipts) = (rows.num_rows(), std::mem::take(&mut side_tables.receipts));
         let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();

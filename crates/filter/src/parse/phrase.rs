@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_flow::Column;
+use weir_flow::{Column, is_element_name};
 
 use super::Parser;
 use crate::error::{ParseError, nearest};
@@ -150,7 +150,8 @@ fn hint_for_first(wrong: &str, first_words: &BTreeSet<&str>) -> Option<String> {
     if crate::names::PROTOCOLS.number(wrong).is_some() {
         return Some(format!("write 'proto {wrong}'"));
     }
-    meant(wrong, first_words.iter().copied()).map(|meant| format!("did you mean '{meant}'?"))
+    let meant = meant(wrong, first_words.iter().copied()).map(|meant| format!("did you mean '{meant}'?"));
+    meant.or_else(|| is_element_name(wrong).then(|| format!("it is an Information Element: write 'element {wrong}'")))
 }
 
 /// One test per operand, joined as the phrase says.

@@ -19,6 +19,10 @@ fn unknown_words() {
     check("prto tcp", "^^^^ unknown word 'prto'\nhint: did you mean 'proto'?");
     check("packts > 5", "^^^^^^ unknown word 'packts'\nhint: did you mean 'packets'?");
     check("banana", "^^^^^^ unknown word 'banana'");
+    check(
+        "ipVersion 4",
+        "^^^^^^^^^ unknown word 'ipversion'\nhint: it is an Information Element: write 'element ipversion'",
+    );
     check("src_ip 10.0.0.1", "^^^^^^ unknown word 'src_ip'\nhint: did you mean 'src_addr'?");
     check("dport 80", "^^^^^ unknown word 'dport'\nhint: did you mean 'dst_port'?");
     check("octets > 5", "^^^^^^ unknown word 'octets'\nhint: did you mean 'bytes'?");

@@ -266,7 +266,7 @@ impl Decoder {
         if self.headers.is_some() {
             match self.layout {
                 1 => shape.elements.extend(v1::header(kind)),
-                _ => shape.elements.extend(v2::HEADER),
+                _ => shape.elements.extend(v2::header(record)),
             }
         }
         Some(shape)

@@ -142,6 +142,10 @@ pub const HEADER_IS_SAMPLED: u16 = 2;
 pub const HEADER_IDENT: u16 = 3;
 /// As [`HEADER_IS_SAMPLED`], of a file of nfdump 1.6: nfdump 1.7.1 takes it over, and 1.7.8 does not.
 pub const HEADER_IS_SAMPLED_OF_1_6: u16 = 4;
+/// The octets of the record, 16 bits; records of layout 1 have none.
+pub const HEADER_SIZE: u16 = 5;
+/// The extensions of the record, 64 bits of which each stands for the extension of its number; records of layout 1 have none.
+pub const HEADER_EXTENSIONS: u16 = 6;
 
 /// How a value becomes the octets of an Information Element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +160,8 @@ pub(super) enum ElementRead {
     Triple(u16),
     /// One octet of which only this bit counts.
     Bit(u16, u8),
+    /// This number, 64 bits, which is the same in all records of the shape.
+    Fixed(u64),
 }
 
 impl ElementRead {
@@ -170,6 +176,10 @@ impl ElementRead {
             Self::Bit(at, bit) => {
                 place[0] = 1;
                 (number(record, at, 1) as u8 & bit != 0).then_some(&place[..1])
+            }
+            Self::Fixed(value) => {
+                place[..8].copy_from_slice(&value.to_be_bytes());
+                Some(&place[..8])
             }
             Self::Octets(at, length) => record.get(usize::from(at)..usize::from(at) + usize::from(length)),
             Self::Text(at, length) => {

@@ -5,7 +5,10 @@ use weir_flow::elements::ElementValue;
 use weir_flow::registry::REVERSE_ENTERPRISE;
 
 use super::octets::le_u16;
-use super::shape::{ElementRead, Field, HEADER_EXPORTER, HEADER_IS_SAMPLED, Kind, RECORD_HEADER, Read, Shape, To};
+use super::shape::{
+    ElementRead, Field, HEADER_EXPORTER, HEADER_EXTENSIONS, HEADER_IS_SAMPLED, HEADER_SIZE, Kind, RECORD_HEADER, Read,
+    Shape, To,
+};
 use super::values::Values;
 
 /// Octets of the header of a flow record: type, size, extensions, engine, exporter, flags, version.
@@ -132,11 +135,18 @@ const FIELDS: &[Field] = &[
     (42, 3, Kind::NotZero(1), to(Column::MaxTtl)),
 ];
 
-/// What the header says besides what has a column.
-pub(super) const HEADER: [(u32, u16, ElementRead); 2] = [
-    (RECORD_HEADER, HEADER_EXPORTER, ElementRead::Number(8, 2, 2)),
-    (RECORD_HEADER, HEADER_IS_SAMPLED, ElementRead::Bit(10, 2)),
-];
+/// What the header says besides what has a column, and which extensions follow it: those are the same in all records of a
+/// shape.
+pub(super) fn header(record: &[u8]) -> [(u32, u16, ElementRead); 4] {
+    let numbers = extensions(record).flatten().map(|(number, ..)| number).filter(|number| *number < 64);
+    let set = numbers.fold(0_u64, |set, number| set | 1 << number);
+    [
+        (RECORD_HEADER, HEADER_EXPORTER, ElementRead::Number(8, 2, 2)),
+        (RECORD_HEADER, HEADER_IS_SAMPLED, ElementRead::Bit(10, 2)),
+        (RECORD_HEADER, HEADER_SIZE, ElementRead::Number(2, 2, 2)),
+        (RECORD_HEADER, HEADER_EXTENSIONS, ElementRead::Fixed(set)),
+    ]
+}
 
 /// Walks the extensions of a record: type, offset of the content, its length. `None` when one reaches past the end.
 pub(super) fn extensions(record: &[u8]) -> impl Iterator<Item = Option<(u16, usize, usize)>> + '_ {

@@ -5,9 +5,15 @@ use std::io::Write;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use weir_flow::Column;
+use weir_flow::elements::{ElementValue, elements_of_row};
+use weir_formats::nfcapd::{
+    HEADER_EXPORTER, HEADER_EXTENSIONS, HEADER_IDENT, HEADER_IS_SAMPLED, HEADER_IS_SAMPLED_OF_1_6, HEADER_SIZE,
+    RECORD_HEADER,
+};
 
 use super::cells::push_mac;
 use super::protocols::push_protocol;
+use super::release::Release;
 use super::rows::{Addresses, Icmp, Numbers};
 use super::scale::{push_address, push_network};
 use weir_print::digits::{ZonedClock, align_left, align_right, push_u64};
@@ -18,16 +24,35 @@ use weir_print::printer::{Flush, RowFormat};
 #[derive(Debug, Clone)]
 pub(super) struct Records {
     pub(super) clock: ZonedClock,
+    pub(super) release: Release,
     pub(super) rows: u64,
 }
 
-/// Octets of a value.
+/// Octets of a label.
+const LABEL_WIDTH: usize = 12;
+
+/// Octets of a value; some are longer.
 const VALUE_WIDTH: usize = 16;
+
+/// Extensions of records: VLANs, and what is known of layer 2.
+const VLANS: u16 = 6;
+const LAYER_2: u16 = 38;
+
+/// The first entry of the MPLS label stack (`mplsTopLabelStackSection`), and those after it.
+const LABELS: std::ops::Range<u16> = 70..80;
+
+/// Information Elements (IANA) of layer 2: `dot1qCustomerVlanId`, `postDot1qCustomerVlanId`, `ingressPhysicalInterface`,
+/// `egressPhysicalInterface`; and `ipVersion`.
+const LAYER_2_ELEMENTS: [(&str, u16); 4] =
+    [("custID", 245), ("post custID", 255), ("ingress IfID", 252), ("egress IfID", 253)];
+const IP_VERSION: u16 = 60;
 
 /// One record being written.
 struct Record<'a, 'b> {
     batch: &'a RecordBatch,
     row: usize,
+    elements: Vec<ElementValue<'a>>,
+    release: Release,
     text: &'b mut Vec<u8>,
     clock: &'b mut ZonedClock,
 }
@@ -36,9 +61,11 @@ impl RowFormat for Records {
     fn begin(&mut self, _schema: &Schema, _text: &mut Vec<u8>) {}
 
     fn batch(&mut self, batch: &RecordBatch, text: &mut Vec<u8>, flush: &mut Flush<'_>) -> std::io::Result<()> {
+        let elements = batch.column_by_name(Column::Elements.name());
         for row in 0..batch.num_rows() {
             self.rows += 1;
-            Record { batch, row, text, clock: &mut self.clock }.push(self.rows);
+            let elements = elements.map_or_else(Vec::new, |elements| elements_of_row(elements, row));
+            Record { batch, row, elements, release: self.release, text, clock: &mut self.clock }.push(self.rows);
             flush.when_full(text)?;
         }
         Ok(())
@@ -52,9 +79,7 @@ impl Record<'_, '_> {
         use Column as C;
         self.text.extend_from_slice(b"\nFlow Record: \n");
         self.value("RecordCount", number, "");
-        self.flags();
-        self.number("engine type", C::EngineType);
-        self.number("engine ID", C::EngineId);
+        self.header();
         self.time("first", C::Start);
         self.time("last", C::End);
         self.time("received at", C::Received);
@@ -63,7 +88,6 @@ impl Record<'_, '_> {
         push_protocol(&mut name, protocol as u8);
         self.value("proto", protocol, &String::from_utf8_lossy(&name));
         self.ports();
-        self.number("src tos", C::Tos);
         self.number("in packets", C::Packets);
         self.number("in bytes", C::Bytes);
         self.address("src addr", C::SrcAddr);
@@ -77,33 +101,67 @@ impl Record<'_, '_> {
             self.value("out bytes", bytes, "");
             self.value("aggr flows", self.get(C::Flows).unwrap_or(1), "");
         }
-        self.pair("src vlan", C::SrcVlan, "dst vlan", C::DstVlan);
-        self.pair("src as", C::SrcAs, "dst as", C::DstAs);
+        // what a record has of layer 2 shares columns with these
+        if self.has_extension(VLANS).unwrap_or(true) {
+            self.pair("src vlan", C::SrcVlan, "dst vlan", C::DstVlan);
+        }
+        self.systems("src as", C::SrcAs, "dst as", C::DstAs);
         self.address_if_any("bgp next hop", C::BgpNextHop);
         self.address_if_any("ip next hop", C::NextHop);
         self.address_if_any("ip exporter", C::Exporter);
+        self.labels();
         if self.has_any(&[C::SrcMac, C::DstMac, C::PostSrcMac, C::PostDstMac]) {
             self.mac("in src mac", C::SrcMac);
             self.mac("out dst mac", C::PostDstMac);
             self.mac("in dst mac", C::DstMac);
             self.mac("out src mac", C::PostSrcMac);
         }
-        self.pair("bgp next as", C::NextAs, "bgp prev as", C::PrevAs);
+        self.systems("bgp next as", C::NextAs, "bgp prev as", C::PrevAs);
         self.address_if_any("src xlt ip", C::NatSrcAddr);
         self.address_if_any("dst xlt ip", C::NatDstAddr);
         self.pair("src xlt port", C::NatSrcPort, "dst xlt port", C::NatDstPort);
         self.pair("ingress VRF", C::IngressVrf, "egress VRF", C::EgressVrf);
-        self.pair("ip min ttl", C::MinTtl, "ip max ttl", C::MaxTtl);
+        if self.release.is_last() {
+            self.layer_2();
+            self.pair("ip min ttl", C::MinTtl, "ip max ttl", C::MaxTtl);
+        }
+    }
+
+    /// What the header of the record says. Its extensions and its size are those in a file of 1.7; other flows have none.
+    fn header(&mut self) {
+        if self.release.is_last() {
+            let ident =
+                String::from_utf8_lossy(self.element(RECORD_HEADER, HEADER_IDENT).unwrap_or(b"none")).into_owned();
+            // no control character of a file reaches a terminal
+            let ident: String = ident.chars().filter(|letter| !letter.is_control()).collect();
+            self.line("Ident", |text, _| text.extend_from_slice(ident.as_bytes()));
+        }
+        self.flags();
+        if self.element(RECORD_HEADER, HEADER_EXTENSIONS).is_some() {
+            let set = self.element_number(RECORD_HEADER, HEADER_EXTENSIONS);
+            // nfdump numbers extensions from 1
+            let numbers: String =
+                (1..64_u32).filter(|number| set >> *number & 1 == 1).map(|number| format!("{number} ")).collect();
+            self.value("Elements", set.count_ones().into(), &format!(": {numbers}"));
+            self.value("size", self.element_number(RECORD_HEADER, HEADER_SIZE), "");
+        }
+        self.number("engine type", Column::EngineType);
+        self.number("engine ID", Column::EngineId);
+        self.value("export sysid", self.element_number(RECORD_HEADER, HEADER_EXPORTER), "");
     }
 
     fn flags(&mut self) {
-        let sampled = if self.get(Column::SamplingInterval).unwrap_or(0) > 1 { "Sampled" } else { "Unsampled" };
+        let is_of_1_6 = || self.element(RECORD_HEADER, HEADER_IS_SAMPLED_OF_1_6).is_some() && !self.release.is_last();
+        let is_sampled = self.element(RECORD_HEADER, HEADER_IS_SAMPLED).is_some()
+            || self.get(Column::SamplingInterval).unwrap_or(0) > 1
+            || is_of_1_6();
+        let sampled = if is_sampled { "Sampled" } else { "Unsampled" };
         let version = match self.get(Column::ExportVersion) {
             None | Some(0) => "FLOW".to_owned(),
             Some(105) => "SFLOW v5".to_owned(),
             Some(version) => format!("NETFLOW v{version}"),
         };
-        let flags = u8::from(sampled == "Sampled");
+        let flags = if is_sampled { 2 } else { 0 };
         self.line("Flags", |text, _| text.extend_from_slice(format!("0x{flags:02x}").as_bytes()));
         self.append(&format!(" {version}, {sampled}"));
     }
@@ -114,11 +172,15 @@ impl Record<'_, '_> {
         self.line("tcp flags", |text, _| text.extend_from_slice(format!("0x{flags:02x}").as_bytes()));
         self.append(&format!(" {}", String::from_utf8_lossy(&tcp_flags_text(flags as u16))));
         if let Some((kind, code)) = icmp {
-            self.line("ICMP", |text, _| text.extend_from_slice(format!("{kind:>14}.{code}").as_bytes()));
-            self.append("  type.code");
+            self.line("ICMP", |text, _| text.extend_from_slice(format!("{kind:>14}.{code:<2}").as_bytes()));
+            self.append(" type.code");
         } else {
             self.number("src port", Column::SrcPort);
             self.number("dst port", Column::DstPort);
+            self.number("src tos", Column::Tos);
+            if self.release.is_last() {
+                self.number("fwd status", Column::ForwardingStatus);
+            }
         }
     }
 
@@ -132,7 +194,7 @@ impl Record<'_, '_> {
         let masks = [C::SrcMask, C::DstMask].map(|column| self.get(column).unwrap_or(0));
         for (label, column, mask) in [("src mask", C::SrcAddr, masks[0]), ("dst mask", C::DstAddr, masks[1])] {
             let mut network = b" ".to_vec();
-            let octets = Addresses::of(self.batch, column).get(self.row).filter(|_| masks != [0, 0]);
+            let octets = Addresses::of(self.batch, column).get(self.row).filter(|_| mask != 0);
             if octets.is_some() {
                 push_network(&mut network, octets, mask, 0);
             }
@@ -140,14 +202,62 @@ impl Record<'_, '_> {
             push_u64(&mut network, mask);
             self.value(label, mask, &String::from_utf8_lossy(&network));
         }
-        self.number("fwd status", C::ForwardingStatus);
-        self.number("dst tos", C::DstTos);
+        if self.release.is_last() {
+            self.number("dst tos", C::DstTos);
+        } else {
+            self.number("fwd status", C::ForwardingStatus);
+            // 1.7.1 prints the TOS of the source for both
+            self.number("dst tos", C::Tos);
+        }
         self.number("direction", C::Direction);
         self.line("biFlow Dir", |text, _| text.extend_from_slice(b"0x00"));
         self.append(" ");
         let reason = self.get(C::EndReason).unwrap_or(0);
         self.line("end reason", |text, _| text.extend_from_slice(format!("0x{reason:02x}").as_bytes()));
-        self.append(" ");
+        self.append(&format!(" {}", end_reason(reason)));
+    }
+
+    /// The entries of the MPLS label stack: label, traffic class, bottom.
+    fn labels(&mut self) {
+        for (id, number) in LABELS.zip(1..) {
+            let entry = self.element_number(0, id);
+            if entry != 0 {
+                let label = format!("MPLS Lbl {number:>2}");
+                let text = format!("{}-{}-{}", entry >> 4, entry >> 1 & 7, entry & 1);
+                self.line(&label, |line, _| line.extend_from_slice(text.as_bytes()));
+            }
+        }
+    }
+
+    fn layer_2(&mut self) {
+        if !self.has_extension(LAYER_2).unwrap_or_default() {
+            return;
+        }
+        self.number("vlanID", Column::SrcVlan);
+        self.number("post vlanID", Column::DstVlan);
+        for (label, id) in LAYER_2_ELEMENTS {
+            self.value(label, self.element_number(0, id), "");
+        }
+        let ethertype = self.get(Column::Ethertype).unwrap_or(0);
+        self.line("ethertype", |text, _| text.extend_from_slice(format!("0x{ethertype:04x}").as_bytes()));
+        self.value("IP version", self.element_number(0, IP_VERSION), "");
+    }
+
+    /// Whether the record in the file has an extension; `None` when that is not known.
+    fn has_extension(&self, number: u16) -> Option<bool> {
+        self.element(RECORD_HEADER, HEADER_EXTENSIONS)?;
+        Some(self.element_number(RECORD_HEADER, HEADER_EXTENSIONS) >> number & 1 == 1)
+    }
+
+    fn element(&self, enterprise: u32, id: u16) -> Option<&[u8]> {
+        let found = self.elements.iter().find(|entry| (entry.enterprise, entry.id) == (enterprise, id))?;
+        Some(found.octets)
+    }
+
+    /// An element that is a number; 0 when it is not there.
+    fn element_number(&self, enterprise: u32, id: u16) -> u64 {
+        let octets = self.element(enterprise, id).unwrap_or_default();
+        octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet))
     }
 
     fn get(&self, column: Column) -> Option<u64> {
@@ -165,8 +275,8 @@ impl Record<'_, '_> {
         self.text.extend_from_slice(b"  ");
         let start = self.text.len();
         self.text.extend_from_slice(label.as_bytes());
-        align_left(self.text, start, 12);
-        self.text.extend_from_slice(b" =  ");
+        align_left(self.text, start, LABEL_WIDTH);
+        self.text.extend_from_slice(if self.release.is_last() { b" =   " } else { b" =  " });
         let start = self.text.len();
         push(self.text, self.clock);
         align_right(self.text, start, VALUE_WIDTH);
@@ -203,7 +313,11 @@ impl Record<'_, '_> {
         self.value(label, ms, "");
         self.text.pop();
         self.text.extend_from_slice(b" [");
-        self.clock.push(self.text, ms as i64, b' ');
+        if ms < 1000 {
+            self.text.extend_from_slice(format!("<unknown>.{ms:03}").as_bytes());
+        } else {
+            self.clock.push(self.text, ms as i64, b' ');
+        }
         self.text.extend_from_slice(b"]\n");
     }
 
@@ -218,8 +332,35 @@ impl Record<'_, '_> {
         }
     }
 
+    /// Numbers of systems have their place, and longer ones go beyond it.
+    fn systems(&mut self, first_label: &str, first: Column, second_label: &str, second: Column) {
+        if self.has_any(&[first, second]) {
+            for (label, column) in [(first_label, first), (second_label, second)] {
+                let number = self.get(column).unwrap_or(0);
+                self.line(label, |text, _| text.extend_from_slice(format!("{:11}{number:>5}", "").as_bytes()));
+            }
+        }
+    }
+
+    /// An address of a MAC is longer than the place of a value, and begins a blank before it.
     fn mac(&mut self, label: &str, column: Column) {
         let octets = Addresses::of(self.batch, column).get(self.row);
+        let start = self.text.len();
         self.line(label, |text, _| push_mac(text, octets));
+        let blank = start + "  ".len() + LABEL_WIDTH + " =".len();
+        self.text.remove(blank);
+    }
+}
+
+/// Why a flow ended (RFC 5102, `flowEndReason`), as nfdump calls it.
+fn end_reason(reason: u64) -> &'static str {
+    match reason {
+        0 => "",
+        1 => "idle timeout",
+        2 => "active timeout",
+        3 => "end of Flow detected",
+        4 => "forced end",
+        5 => "lack of resources",
+        _ => "undef",
     }
 }

@@ -196,4 +196,65 @@ fn names_of_tls_are_printed() {
         let text = stdout(&ask(release, folder.path(), &format!("-r archive -q {arguments}")));
         assert_eq!(text, expected, "{release} {arguments}");
     }
+    // the window of what is there, also when not all of it is listed
+    for arguments in ["", " -c 1"] {
+        let text = stdout(&ask("1.7.1", folder.path(), &format!("-r archive{arguments}")));
+        assert!(text.contains("Time window: 2023-11-14 22:13:20 - "), "{text}");
+    }
+}
+
+/// Records with all their fields, of as many flows as the captured output has. Records about exporters have numbers, too,
+/// which weir does not count; and those of nfdump 1.6 have no layout of 1.7.
+#[test]
+fn records_have_the_fields_of_1_7_8() {
+    let Some(folder) = files() else { return };
+    let captured = std::fs::read_to_string(folder.with_file_name("commands.ndjson")).expect("the captured outputs");
+    for (arguments, records_min, others) in [
+        ("-r rich -o raw", 40, &["RecordCount"][..]),
+        ("-r v1 -o raw", 10, &["RecordCount", "Flags", "Elements", "size"]),
+    ] {
+        let mut captured = captured.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let line = captured.find(|line| line["args"] == arguments).expect("the command is there");
+        let lines = |text: &str| {
+            let is_other = |line: &&str| others.iter().any(|other| line.trim_start().starts_with(other));
+            text.lines().filter(|line| !is_other(line)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut theirs = lines(line["stdout"].as_str().expect("an output"));
+        if line["stdout_cut"] == true {
+            theirs.pop();
+        }
+        let ours = lines(&stdout(&ask("1.7.8", &folder, arguments)));
+        let records = theirs.iter().filter(|line| line.starts_with("Flow Record:")).count();
+        assert!(records >= records_min, "{records}");
+        for (number, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+            assert_eq!(ours, theirs, "{arguments}: line {number}");
+        }
+        assert!(ours.len() >= theirs.len());
+    }
+}
+
+/// What 1.7.1 prints otherwise: no ident, the label stack, the TOS of the source twice, and why a flow ended.
+#[test]
+fn records_have_the_fields_of_1_7_1() {
+    let Some(folder) = files() else { return };
+    let text = stdout(&ask("1.7.1", &folder, "-r rich -o raw"));
+    for line in [
+        "  Flags        =              0x02 NETFLOW v5, Sampled",
+        "  Elements     =                11: 1 2 4 6 7 8 10 12 14 38 42 ",
+        "  size         =               232",
+        "  export sysid =                 6",
+        "  first        =                 0 [<unknown>.000]",
+        "  ICMP         =               0.136 type.code",
+        "  src as       =             4294967295",
+        "  src mask     =                32 213.3.216.138/32",
+        "  dst mask     =                 0 /0",
+        "  dst tos      =               184",
+        "  end reason   =              0x02 active timeout",
+        "  in src mac   = 30:fb:b8:e6:67:b1",
+        "  MPLS Lbl  1  =            69-5-0",
+        "  MPLS Lbl  2  =         24305-5-1",
+    ] {
+        assert!(text.lines().any(|printed| printed == line), "{line}");
+    }
+    assert!(!text.contains("Ident") && !text.contains("vlanID"));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuilder};
 use datafusion::common::{Result, plan_err};
-use weir_flow::NamedElement;
+use weir_flow::{Column, NamedElement};
 use weir_print::element_texts;
 
 /// `element(elements, 'name')` or `element(elements, 'enterprise/id')`: the value as text, null where the flow has no
@@ -36,6 +36,9 @@ fn only(names: &StringArray) -> Option<&str> {
 fn parse(name: &str) -> Result<NamedElement> {
     if let Some(element) = NamedElement::parse(name) {
         return Ok(element);
+    }
+    if let Some(column) = Column::by_name(name) {
+        return plan_err!("'{0}' is a column, and no Information Element\nhint: write {0} alone", column.name());
     }
     plan_err!(
         "'{}' is no Information Element\nhint: write a registered name, or 'enterprise/number' as in '9/12235'",

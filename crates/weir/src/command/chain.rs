@@ -164,7 +164,7 @@ fn run_chain(args: &RunArgs) -> anyhow::Result<()> {
         before = Some(progress.clone());
     };
     let every = (!interval.is_zero()).then(|| interval.duration());
-    let (progress, ended) = foreground.run(chain, every, |_| {}, report)?;
+    let (progress, ended) = foreground.run_file(chain, every, report)?;
     eprint!("{}", progress.table(None));
     if let Some(path) = &args.report {
         fs::write(path, progress.json() + "\n").with_context(|| format!("cannot write {}", path.display()))?;

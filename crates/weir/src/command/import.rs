@@ -27,7 +27,7 @@ use super::{
     ArchiveArg, EnrichmentArgs, enriched, flows_not_stored, print_archived, print_books, show_or_build,
     was_stopped_short,
 };
-use crate::running::{Foreground, was_stopped};
+use crate::running::{Foreground, was_stopped, without_component};
 use file_list::{add_files, leave_out_unknown};
 use follow::ImportCounts;
 
@@ -240,12 +240,12 @@ impl Args {
         let part = Part { source: FILES, files: files.to_vec() };
         let Some(chain) = show_or_build(self.chain(&part), false)? else { return Ok(ImportCounts::default()) };
         let notices = Notices::to(|line| eprintln!("{line}"));
-        let running = chain.start_with(&notices)?;
+        let running = chain.start_with(&notices).map_err(without_component)?;
         while !running.is_finished() {
             running.wait_for(Duration::from_millis(20));
         }
         let (progress, ended) = running.wait();
-        ended.context("importing ended")?;
+        ended.map_err(without_component).context("importing ended")?;
         let counter = |name: &str| progress.component(FILES).map_or(0, |source| source.counter(name));
         let lost = flows_not_stored(&progress);
         anyhow::ensure!(lost == 0, "{lost} flows could not be written to the archive");

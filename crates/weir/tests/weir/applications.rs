@@ -319,6 +319,11 @@ fn elements_without_a_column_are_ranked() {
     // one that fills a column is that column
     let port = query(&["-s", "element destinationTransportPort/flows", "-n", "1"]);
     assert!(port[0].starts_with("53,8,"), "{port:?}");
+    for asked in ["-s", "-A"] {
+        let bare = run(&["query", "--archive", &archive, asked, "ipVersion"]);
+        let said = String::from_utf8_lossy(&bare.stderr).into_owned();
+        assert!(said.contains("hint: it is an Information Element: write 'element ipVersion'"), "{said}");
+    }
     let wrong = run(&["query", "--archive", &archive, "-A", "element nonsense"]);
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(!wrong.status.success() && said.contains("hint: write element tlsCipherSuite"), "{said}");

@@ -129,6 +129,37 @@ fn a_sender_that_is_not_allowed_is_named() {
 }
 
 /// SIGHUP has files read again, and ends nothing.
+/// What a chain consists of is known to who writes chain files, and to nobody else.
+#[test]
+fn a_collector_that_cannot_begin_names_no_component_and_leaves_no_archive() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let taken = socket.local_addr().expect("an address").to_string();
+    let archive = folder.path().join("archive");
+    let file = folder.path().join("missing.mmdb");
+    let [archive_name, file] = [&archive, &file].map(|path| path.to_str().expect("UTF-8"));
+    let no_archive = folder.path().join("file");
+    std::fs::write(&no_archive, "").expect("written");
+    for (arguments, said) in [
+        (vec!["collect", "--archive", archive_name, "--listen", &taken], "cannot listen on udp://"),
+        (vec!["collect", "--archive", archive_name, "--listen", "127.0.0.1:0", "--geo-mmdb", file], file),
+        (
+            vec!["collect", "--archive", archive_name, "--listen", "127.0.0.1:0", "--statistics", "--geo-mmdb", file],
+            file,
+        ),
+        (
+            vec!["collect", "--listen", "127.0.0.1:0", "--archive", no_archive.to_str().expect("UTF-8")],
+            "cannot write to the archive",
+        ),
+    ] {
+        let output = run(&arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(said) && !error.contains("component"), "{error}");
+        assert!(!archive.exists(), "{arguments:?}");
+    }
+}
+
 #[test]
 fn a_hangup_ends_no_collector() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -124,7 +124,8 @@ fn what_is_too_large_for_a_frame_is_appended_in_pieces() {
     let folder = tempfile::tempdir().expect("a folder");
     let (fit, context) = (Fit { received_now: false, drop: false }, ComponentContext::default());
     let options = ArchiveOptions { frame_octets_max: 20_000, ..ArchiveOptions::default() };
-    let mut sink = Archive::open(folder.path().to_owned(), &options, fit, &context).expect("an archive");
+    let mut sink =
+        Archive::open(folder.path().to_owned(), &options, fit, NewFolders::default(), &context).expect("an archive");
     sink.take(Burst::new(flows(20_000, true))).expect("appended");
     // one row cannot be parted
     let mut builder = FlowBatchBuilder::new(1);
@@ -277,7 +278,8 @@ fn an_archive_with_a_writer_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let _writer = Writer::open(folder.path(), ArchiveOptions::default()).expect("an archive");
     let fit = Fit { received_now: false, drop: false };
-    let opened = Archive::open(folder.path().to_owned(), &ArchiveOptions::default(), fit, &ComponentContext::default());
+    let (options, context) = (ArchiveOptions::default(), ComponentContext::default());
+    let opened = Archive::open(folder.path().to_owned(), &options, fit, NewFolders::default(), &context);
     let error = opened.err().expect("one writer at a time");
     assert!(error.chain().contains(&folder.path().display().to_string()), "{}", error.chain());
 }
@@ -358,4 +360,38 @@ fn flows_that_cannot_be_sealed_at_the_end_are_durable_all_the_same() {
     assert!(counter("seal_failures") > 0);
     drop(sink);
     assert_eq!(stored(folder.path()), 5);
+}
+
+#[test]
+fn an_archive_that_was_not_there_and_is_not_used_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (above, archive) = (folder.path().join("above"), folder.path().join("above").join("archive"));
+    let open = || compliance::open(ARCHIVE, &format!("archive = '{}'", archive.display())).0;
+    // as when a source cannot be opened after it
+    drop(open());
+    assert!(!above.exists());
+    // a folder of somebody else stays
+    std::fs::create_dir(&above).expect("a folder");
+    drop(open());
+    assert!(!archive.exists() && above.exists());
+    // a chain that has ended leaves its archive, also when no flow came
+    let Built::Sink(mut sink) = open() else { panic!("a sink") };
+    sink.finish().expect("closed");
+    drop(sink);
+    assert_eq!(stored(&archive), 0);
+    // and an archive that was there is there
+    drop(open());
+    assert_eq!(stored(&archive), 0);
+}
+
+#[test]
+fn an_archive_with_flows_stays_when_its_chain_breaks_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let (Built::Sink(mut sink), _) = compliance::open(ARCHIVE, &format!("archive = '{}'", archive.display())) else {
+        panic!("a sink")
+    };
+    sink.take(Burst::new(flows(3, true))).expect("taken");
+    drop(sink);
+    assert_eq!(stored(&archive), 3);
 }

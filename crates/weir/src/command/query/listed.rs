@@ -98,6 +98,8 @@ fn listed(name: &str) -> anyhow::Result<Listed> {
     if let Some(column) = Column::by_name(name) {
         return Ok(Listed::Column(column));
     }
+    // as filters and keys have it
+    let name = name.strip_prefix("element ").map_or(name, str::trim);
     let element = NamedElement::parse(name).with_context(|| {
         let known = Column::ALL.iter().map(|column| column.name());
         let hint = if let Some(meant) = weir_filter::meant(name, known.clone()) {
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn elements_are_among_the_columns() {
-        let names = ["src_port", "tlsciphersuite", "TLSSNI", "9/12235"].map(str::to_owned);
+        let names = ["src_port", "tlsciphersuite", "TLSSNI", "element 9/12235"].map(str::to_owned);
         let listed = ListedColumns::parse(&names).expect("known names").expect("some columns");
         assert_eq!(listed.columns(), [Column::SrcPort, Column::Elements, Column::ServerName]);
         let mut builder = FlowBatchBuilder::new(2);
