@@ -9,16 +9,8 @@ use weir_archive::Snapshot;
 use weir_sql::standing::{StandingEngine, StandingOptions, StandingQuery, Window, WindowRows};
 
 use crate::WatchError;
-    let WindowOptions { zone, rows_max, sessions_max, windows_waiting_max, answer_time_max, .. } =
-        file.options.windows.clone();
-    let watch = Watch::prepare(file, &engine, "")?;
-    let is_sessions = matches!(watch.open_windows()?, Some(OpenWindows::Sessions(_)));
-    let sessions =
-        if is_sessions { format!(" of at most {sessions_max} sessions (sessions_max)") } else { String::new() };
-    let early = watch.early.iter().flat_map(StandingQuery::aggregated_names);
-    let early = early.map(|name| format!("computed before a window closes, when it has many flows: {name}\n"));
-    let early = early.collect::<String>();
-    let text = watch.query.explain();
+use crate::file::{LateFlows, WatchFile, WindowOptions};
+use crate::grown::GrownPane;
 use crate::open_windows::OpenWindows;
 use crate::panes::{ClosedWindow, PaneOptions, Panes};
 use crate::past::NeededPast;
@@ -247,25 +239,16 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     let name = file.name.clone();
     let engine = StandingEngine::new(&StandingOptions::default())
         .map_err(|source| WatchError::Statement { name, source: Box::new(source) })?;
-<<<<<<< HEAD
-    let zone = file.options.windows.zone.clone();
-    let watch = Watch::prepare(file, &engine, "")?;
-    let early = watch.early.iter().flat_map(StandingQuery::aggregated_names);
-    let early = early.map(|name| format!("computed before a window closes, when it has many rows: {name}\n"));
-    let text = early.collect::<String>();
-    let text = match watch.query.explain().split_once('\n') {
-        Some((window, rest)) => format!("{window}\n{text}{rest}"),
-        None => watch.query.explain(),
-    };
-=======
     let WindowOptions { zone, rows_max, sessions_max, windows_waiting_max, answer_time_max, .. } =
         file.options.windows.clone();
     let watch = Watch::prepare(file, &engine, "")?;
     let is_sessions = matches!(watch.open_windows()?, Some(OpenWindows::Sessions(_)));
     let sessions =
         if is_sessions { format!(" of at most {sessions_max} sessions (sessions_max)") } else { String::new() };
+    let early = watch.early.iter().flat_map(StandingQuery::aggregated_names);
+    let early = early.map(|name| format!("computed before a window closes, when it has many flows: {name}\n"));
+    let early = early.collect::<String>();
     let text = watch.query.explain();
->>>>>>> w19
     let (window, rest) = text.split_once('\n').unwrap_or((text.as_str(), ""));
     let zone = zone.time_zone().iana_name().unwrap_or("UTC");
     Ok(format!(
