@@ -110,14 +110,19 @@ pub(crate) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
 /// with shorter buckets would hide flows of the other; and what is repeated after a crash would be stored in another place.
 async fn keep_bucket(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
     let (keyspace, wanted) = (&options.to.keyspace, (options.writing.bucket.millis() / 1000) as i32);
-    match read_layout(session, options, BUCKET_SECS).await? {
+    let mut found = read_layout(session, options, BUCKET_SECS).await?;
+    // without it, tables are those that an administrator made, for a user who may write flows only
+    if found.is_none() && options.schema.create_schema {
+        // of two writers that begin at once one is the first, and the other one finds what it has kept
+        let insert = format!("INSERT INTO {keyspace}.weir_layout (part, version) VALUES ('{BUCKET_SECS}', {wanted})");
+        run(session, options, &format!("{insert} IF NOT EXISTS")).await?;
+        found = read_layout(session, options, BUCKET_SECS).await?;
+    }
+    match found {
         Some(found) if found != wanted => Err(CassandraError::Schema(format!(
             "flows in keyspace '{keyspace}' are in buckets of {found} s, not of {wanted} s; give bucket={found}s, or another keyspace"
         ))),
-        Some(_) => Ok(()),
-        // tables that an administrator made, for a user who may write flows only
-        None if !options.schema.create_schema => Ok(()),
-        None => write_layout(session, options, BUCKET_SECS, wanted).await,
+        _ => Ok(()),
     }
 }
 

@@ -68,10 +68,10 @@ fn configure(options: CassandraSinkOptions) -> Result<Opener, OptionError> {
 }
 
 struct CassandraSink {
+    /// `None` once it has ended. It goes before the spool that it reads, which may be removed with it.
+    forwarding: Option<ForwardThread>,
     spool: Box<dyn Sink>,
     spool_counters: Counters,
-    /// `None` once it has ended.
-    forwarding: Option<ForwardThread>,
     stop: StopSignal,
     rows_spooled: Counter,
     counted: Vec<(Counter, Counted)>,

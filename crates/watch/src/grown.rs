@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_sql::standing::WindowRows;
+use weir_sql::standing::{PaneSize, WindowRows};
 
 /// A pane is aggregated when it has this part of the rows that may be kept.
 const PART: u64 = 8;
@@ -35,42 +35,45 @@ impl GrownPane {
 /// When a pane has grown.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// Rows of a pane that are enough.
-    rows: u64,
+    /// Rows of a pane that are enough, and rows that are never waited for longer.
+    rows: (u64, u64),
     /// It is looked when so many rows have come.
     look_at: u64,
     /// Another one has it while a pane is on its way.
     turn: Arc<()>,
-    /// The pane that was given last, by its end, and its rows then.
-    given: Option<(i64, u64)>,
+    /// The pane that was given last, by its end, and what it had then.
+    given: Option<(i64, PaneSize)>,
 }
 
 impl Growth {
     /// For a watch that keeps this many rows at most.
     pub(crate) fn new(rows_max: u64) -> Self {
-        Self { rows: (rows_max / PART).max(ROWS_MIN), look_at: 0, turn: Arc::default(), given: None }
+        let enough = (rows_max / PART).max(ROWS_MIN);
+        Self { rows: (enough, enough.max(rows_max / 2)), look_at: 0, turn: Arc::default(), given: None }
     }
 
     /// Whether to look, after this many rows in all, of which so many are kept.
     pub(crate) fn looks(&mut self, rows: u64, rows_kept: u64) -> bool {
-        let looks = rows >= self.look_at && rows_kept >= self.rows && !self.is_busy();
+        let looks = rows >= self.look_at && rows_kept >= self.rows.0 && !self.is_busy();
         if looks {
-            self.look_at = rows + self.rows / 4;
+            self.look_at = rows + self.rows.0 / 4;
         }
         looks
     }
 
-    /// Whether a pane with so many rows, and what else was aggregated, has grown by enough. What was aggregated without
-    /// making fewer rows of them, or not at all, is waited for twice as long.
-    pub(crate) fn gives(&mut self, end_ms: i64, rows: u64, aggregated: u64) -> Option<Arc<()>> {
+    /// Whether a pane has grown by enough. Where what was aggregated has hardly fewer rows than it was made of, or could not be
+    /// made, it is waited for as many, or twice as many.
+    pub(crate) fn gives(&mut self, end_ms: i64, size: PaneSize) -> Option<Arc<()>> {
         let at_least = match self.given {
-            Some((given_ms, given)) if given_ms == end_ms && rows >= given => 2 * given,
-            _ => aggregated,
+            Some((given_ms, given)) if given_ms == end_ms && given.released_rows == size.released_rows => {
+                given.rows.saturating_mul(2)
+            }
+            _ => size.aggregated_rows,
         };
-        if rows < self.rows.max(at_least) {
+        if size.rows < at_least.clamp(self.rows.0, self.rows.1) {
             return None;
         }
-        self.given = Some((end_ms, rows));
+        self.given = Some((end_ms, size));
         Some(Arc::clone(&self.turn))
     }
 
@@ -91,28 +94,37 @@ impl Growth {
 mod tests {
     use super::*;
 
+    fn size(rows: u64, aggregated_rows: u64, released_rows: u64) -> PaneSize {
+        PaneSize { rows, aggregated_rows, released_rows }
+    }
+
     #[test]
     fn a_pane_is_given_again_when_it_has_grown_by_as_much() {
         let mut growth = Growth::new(1_000_000);
         assert!(!growth.looks(124_999, 124_999) && growth.looks(125_000, 125_000));
-        let turn = growth.gives(60_000, 125_000, 0);
+        let turn = growth.gives(60_000, size(125_000, 0, 0));
         assert!(turn.is_some());
         // one at a time
         assert!(!growth.looks(300_000, 300_000));
         drop(turn);
         assert!(growth.looks(300_000, 175_000));
-        // 100,000 groups were made, and 75,000 rows have come since
-        assert!(growth.gives(60_000, 75_000, 100_000).is_none());
-        assert!(growth.gives(60_000, 125_000, 130_000).is_none());
+        // 130,000 groups were made of them
+        assert!(growth.gives(60_000, size(129_999, 130_000, 125_000)).is_none());
+        assert!(growth.gives(60_000, size(130_000, 130_000, 125_000)).is_some());
+        // fewer groups: as many as were given before need not come again
+        assert!(growth.gives(60_000, size(125_000, 1_000, 255_000)).is_some());
+        // half of what may be kept is enough, whatever was made
+        assert!(growth.gives(60_000, size(500_000, 700_000, 380_000)).is_some());
     }
 
     #[test]
     fn a_pane_that_could_not_be_aggregated_is_given_when_it_has_doubled() {
         let mut growth = Growth::new(1_000_000);
-        assert!(growth.gives(60_000, 125_000, 0).is_some());
-        assert!(growth.gives(60_000, 249_999, 0).is_none());
-        assert!(growth.gives(60_000, 250_000, 0).is_some());
+        assert!(growth.gives(60_000, size(125_000, 0, 0)).is_some());
+        assert!(growth.gives(60_000, size(249_999, 0, 0)).is_none());
+        assert!(growth.gives(60_000, size(300_000, 0, 0)).is_some());
+        assert!(growth.gives(60_000, size(500_000, 0, 0)).is_some());
         // another one has nothing to do with it
-        assert!(growth.gives(120_000, 125_000, 0).is_some());
+        assert!(growth.gives(120_000, size(125_000, 0, 0)).is_some());
     }
 }

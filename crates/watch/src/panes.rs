@@ -17,7 +17,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, Ti
 use arrow::compute::take;
 use arrow::datatypes::{Schema, TimestampMillisecondType};
 use weir_flow::Column;
-use weir_sql::standing::{PaneRows, RowFilter, WindowKind, WindowPane, WindowRows, WindowSpec};
+use weir_sql::standing::{PaneRows, PaneSize, RowFilter, WindowKind, WindowPane, WindowRows, WindowSpec};
 
 use crate::grown::{GrownPane, Growth};
 use crate::window_clock::WindowClock;
@@ -154,10 +154,15 @@ impl Panes {
         if !growth.looks(rows, rows_kept) {
             return None;
         }
-        let (end_ms, pane) = self.panes.iter().max_by_key(|(_, pane)| pane.rows())?;
-        let turn = growth.gives(*end_ms, pane.rows(), pane.aggregated_rows())?;
-        let rows = self.options.windows.iter().map(|spec| self.rows_of(spec.as_ref(), *end_ms)).collect();
-        Some(GrownPane::new(rows, turn))
+        // a window that has closed has the rows that came before: of its panes nothing else may be aggregated before it is asked
+        let first_end_ms = self.clock.next_end_ms().unwrap_or(i64::MIN);
+        let (end_ms, pane) = self.panes.range(first_end_ms..).max_by_key(|(_, pane)| pane.rows())?;
+        let turn = growth.gives(*end_ms, pane.size())?;
+        let of_pane = |spec: &Option<WindowSpec>| {
+            let window = spec.map(|spec| spec.kind.ending_at(*end_ms)).unwrap_or_default();
+            WindowRows { window, panes: vec![WindowPane::of(pane)] }
+        };
+        Some(GrownPane::new(self.options.windows.iter().map(of_pane).collect(), turn))
     }
 
     /// Waits until the pane that was given has been aggregated.
@@ -283,7 +288,8 @@ impl Panes {
         let Some(open_end_ms) = self.clock.rewind(now_ms, self.options.skew_ms) else { return false };
         let future = self.panes.split_off(&(open_end_ms + 1));
         let _ = self.shed.split_off(&(open_end_ms + 1));
-        self.counts.rows_future += future.values().map(|pane| pane.rows()).sum::<u64>();
+        let came = |pane: &PaneSize| pane.rows + pane.released_rows;
+        self.counts.rows_future += future.values().map(|pane| came(&pane.size())).sum::<u64>();
         self.late = LateWindows::default();
         for pane in future.values() {
             pane.close();

@@ -52,6 +52,8 @@ pub(crate) struct Worker {
     is_failing: bool,
     /// Whether the archive had too little of the past for the last window.
     is_lacking_past: bool,
+    /// Whether rows could not be aggregated before their window closed, which is reported once.
+    is_keeping_rows: bool,
 }
 
 /// Ends the runner when a thread panics: nobody would ask its windows.
@@ -97,6 +99,7 @@ impl Worker {
             uncommitted: None,
             is_failing: false,
             is_lacking_past: false,
+            is_keeping_rows: false,
         };
         let run = move || {
             let _panics = PanicFlag(Arc::clone(&worker.shared.is_failed));
@@ -160,7 +163,8 @@ impl Worker {
                     self.ask(&waiting.window);
                 }
                 recv(panes_grown) -> grown => match grown {
-                    Ok(grown) => self.aggregate(&grown),
+                    Ok(grown) if !self.is_leaving() => self.aggregate(&grown),
+                    Ok(_) => {}
                     Err(_) => panes_grown = never(),
                 },
             }
@@ -170,9 +174,14 @@ impl Worker {
         }
     }
 
-    /// Aggregates rows of a window before it closes. When that fails they stay, and what there is no room for then is counted.
-    fn aggregate(&self, grown: &GrownPane) {
-        let _ = self.watch.aggregate(grown);
+    /// Aggregates rows of a window before it closes. When that fails they stay, and what there is no room for then is counted. It
+    /// takes no turn of those that answer: while it waited, rows would be left out.
+    fn aggregate(&mut self, grown: &GrownPane) {
+        let failure = self.watch.aggregate(grown).err();
+        let was_failing = std::mem::replace(&mut self.is_keeping_rows, failure.is_some());
+        if let Some(error) = failure.filter(|_| !was_failing) {
+            self.shared.notice(format!("rows are kept until their window closes: {}", with_causes(&error)));
+        }
     }
 
     /// Leaves a window that waits, and those behind it, to the next start. The flows of a chain do not come again, so there it
@@ -263,7 +272,9 @@ impl Worker {
         let mut asked_through_ms = through_ms;
         let mut closed = Vec::new();
         while pieces.load(&mut panes)?.is_some() {
-            panes.grown().iter().for_each(|grown| self.aggregate(grown));
+            if let Some(grown) = panes.grown() {
+                self.aggregate(&grown);
+            }
             while let Some(next_ms) = panes.next_end_through(pieces.at_ms()) {
                 if self.is_leaving() {
                     return Ok(asked_through_ms);

@@ -42,7 +42,7 @@ mod window_time;
 
 pub use history_counters::{HistoryCounters, HistoryCounts};
 pub use options::{QuerySetup, StandingOptions};
-pub use pane_rows::{PaneRows, WindowPane};
+pub use pane_rows::{PaneRows, PaneSize, WindowPane};
 pub use query::{StandingEngine, StandingQuery};
 pub use row_filter::RowFilter;
 pub use session::{Run, Session, SessionInput, SessionKind};

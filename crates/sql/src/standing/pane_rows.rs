@@ -16,6 +16,17 @@ pub struct PaneRows {
     content: Mutex<PaneContent>,
 }
 
+/// How much a pane has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PaneSize {
+    /// Rows that are here and were not aggregated.
+    pub rows: u64,
+    /// Rows that what was aggregated counts as.
+    pub aggregated_rows: u64,
+    /// Rows that were aggregated and are gone.
+    pub released_rows: u64,
+}
+
 #[derive(Debug, Default)]
 struct PaneContent {
     /// Counts the rows of the panes of a watch, while windows are open that this one is of.
@@ -25,6 +36,8 @@ struct PaneContent {
     batches: Vec<RecordBatch>,
     /// Rows of these batches.
     rows: u64,
+    /// Rows of those that are not here any more.
+    released_rows: u64,
     /// By aggregate of the statement.
     aggregated: Vec<Vec<AggregatedRows>>,
 }
@@ -77,9 +90,11 @@ impl PaneRows {
         self.content().rows
     }
 
-    /// Rows that what was aggregated counts as.
-    pub fn aggregated_rows(&self) -> u64 {
-        self.content().aggregated_rows()
+    /// How much it has.
+    pub fn size(&self) -> PaneSize {
+        let content = self.content();
+        let aggregated_rows = content.aggregated_rows();
+        PaneSize { rows: content.rows, aggregated_rows, released_rows: content.released_rows }
     }
 
     /// Batches that came.
@@ -134,6 +149,7 @@ impl PaneRows {
         content.released += number;
         let gone = count(&gone);
         content.rows -= gone;
+        content.released_rows += gone;
         content.count(0, gone);
     }
 

@@ -109,10 +109,9 @@ fn history_that_is_slower_than_the_stream_sheds_windows_and_no_flow() {
         std::thread::sleep(Duration::from_millis(2));
         found.extend(reports(&runner, |text| notices.push(text)));
     }
-    let counts = runner.end(|message| {
-        if let Message::Report(report) = message {
-            found.push(*report);
-        }
+    let counts = runner.end(|message| match message {
+        Message::Report(report) => found.push(*report),
+        Message::Notice(text) => notices.push(text),
     });
     let counts = counts.expect("no error")[0].1;
     assert!(counts.windows_shed >= 3 && counts.windows_answered >= 3 && counts.windows_failed == 0, "{counts:?}");
