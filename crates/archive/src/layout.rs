@@ -21,6 +21,7 @@
 //! forward/                              not ours: how far flows were forwarded to other stores
 //! ```
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ const LOCK: &str = "lock";
 /// Folders that are not the archive's own: what `weir collect` remembers, statistics, how far flows were forwarded, which files
 /// they were read from, which files a followed folder had, and versions of files about addresses.
 const GUESTS: [&str; 6] = ["collector", "statistics", "forward", "sources", "import", "enrichment"];
+/// What else is in the folder of an archive and is its own.
+const OTHERS: [&str; 6] = [MARKER, "upkeep.lock", "unconfirmed", "reserve", "imported", "summaries"];
 /// Folders that are made before the marker.
 const FOLDERS: [&str; 5] = ["tail", "tmp", "merging", "readers", "manifest"];
 
@@ -186,11 +189,7 @@ impl Layout {
             Err(ArchiveError::NotAnArchive { path, is_there }) => {
                 // What a crash during creation can leave is no reason to refuse the folder, nor is what is put into it by
                 // others of the same process, which may come first.
-                let ours = |name: &std::ffi::OsString| {
-                    let tables = || Table::ALL.iter().map(|table| table.name());
-                    tables().chain(FOLDERS).chain(GUESTS).chain([LOCK, MARKER_NEW]).any(|own| name == own)
-                };
-                if folder::names(&self.root)?.iter().all(ours) && !self.has_files()? {
+                if folder::names(&self.root)?.iter().all(|name| is_made_early(name)) && !self.has_files()? {
                     return Ok(true);
                 }
                 Err(ArchiveError::NotAnArchive { path, is_there })
@@ -215,11 +214,17 @@ impl Layout {
         self.root.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), folder::sync)
     }
 
-    /// Removes the folder of an archive that nothing was appended to, with all that is in it. The caller holds the lock,
-    /// which goes last: until then nobody else begins an archive here.
+    /// Removes the folder of an archive that nothing was appended to, with all that is in it, or nothing when something in it
+    /// is of others. The caller holds the lock, which goes last: until then nobody else begins an archive here.
     pub(crate) fn remove(&self) -> Result<(), ArchiveError> {
         let lock = self.lock();
-        for name in folder::names(&self.root)? {
+        let names = folder::names(&self.root)?;
+        if let Some(foreign) = names.iter().find(|name| !is_made_early(name) && !OTHERS.iter().any(|own| *name == own))
+        {
+            let source = std::io::Error::new(ErrorKind::DirectoryNotEmpty, "it is none of the archive");
+            return Err(Action::RemoveArchive.failed(&self.root.join(foreign))(source));
+        }
+        for name in names {
             let path = self.root.join(name);
             let removed = match path.symlink_metadata() {
                 Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
@@ -287,6 +292,12 @@ fn days(root: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
     let names = folder::names(root)?;
     let days = names.iter().filter(|name| name.to_str().is_some_and(|name| name.starts_with("date=")));
     Ok(days.map(|name| root.join(name)).collect())
+}
+
+/// Whether the folder of an archive may have this name in it before there is a marker.
+fn is_made_early(name: &OsStr) -> bool {
+    let tables = Table::ALL.iter().map(|table| table.name());
+    tables.chain(FOLDERS).chain(GUESTS).chain([LOCK, MARKER_NEW]).any(|own| name == own)
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use std::path::Path;
 
 use crate::{Action, ArchiveError};
 
+/// How many times a lock is taken whose file is not the one of that name, until it counts all the same.
+const TURNS: usize = 3;
+
 /// The lock of an archive, held while this lives. The system gives it back when the process dies, however it dies, so
 /// a dead process holds nothing.
 #[derive(Debug)]
@@ -22,19 +25,22 @@ impl Drop for Lock {
 impl Lock {
     /// Takes the lock and leaves this process's number in the file for the one that comes second.
     pub(crate) fn acquire(path: &Path) -> Result<Self, ArchiveError> {
-        let failed = Action::Lock.failed(path);
-        let mut file = open(path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let holder = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                return Err(ArchiveError::Locked { path: path.to_owned(), holder });
+        Self::acquire_if(path, is_at)
+    }
+
+    fn acquire_if(path: &Path, is_at: impl Fn(&File, &Path) -> bool) -> Result<Self, ArchiveError> {
+        let mut file = try_open(path)?;
+        // The process that held it may have removed the archive, and a file without a name keeps no other process out. On
+        // some file systems numbers of files are not stable: the lock that is held in the end is as good as any.
+        for _ in 1..TURNS {
+            if is_at(&file, path) {
+                break;
             }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            // it may be the same file after all, whose lock would be refused
+            let _ = file.unlock();
+            file = try_open(path)?;
         }
-        // whoever held it may have removed the archive, and a file that nobody finds keeps nobody out
-        if is_at(&file, path) { Ok(Self::held(file)) } else { Self::acquire(path) }
+        Ok(Self::held(file))
     }
 
     /// Whether the lock is free.
@@ -57,6 +63,21 @@ impl Lock {
     }
 }
 
+/// Opens the file and locks it.
+fn try_open(path: &Path) -> Result<File, ArchiveError> {
+    let failed = Action::Lock.failed(path);
+    let mut file = open(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let holder = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            Err(ArchiveError::Locked { path: path.to_owned(), holder })
+        }
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
@@ -72,6 +93,22 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_file_whose_number_changes_is_locked_after_some_turns() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let turns = std::cell::Cell::new(0);
+        let never = |_: &File, _: &Path| {
+            turns.set(turns.get() + 1);
+            assert!(turns.get() < 10, "it ends");
+            false
+        };
+        let lock = Lock::acquire_if(&path, never).expect("locked");
+        assert!(!Lock::is_free(&path));
+        drop(lock);
+        assert!(Lock::is_free(&path));
+    }
 
     #[test]
     fn a_file_that_was_removed_locks_nothing() {

@@ -38,6 +38,16 @@ fn an_archive_can_be_removed_until_something_is_appended() {
     fs::write(folder.join("collector").join("lock"), "").expect("written");
     writer.remove().expect("removed");
     assert!(!folder.exists());
+    // what others put into it is kept, and the archive with it
+    let (writer, _) = Writer::open(&folder, ArchiveOptions::default()).expect("an archive");
+    fs::create_dir(folder.join("notes")).expect("a folder of another");
+    fs::write(folder.join("notes").join("today"), "").expect("written");
+    writer.remove().expect_err("it has files of others");
+    assert!(folder.join("notes").join("today").exists());
+    let (writer, recovery) = Writer::open(&folder, ArchiveOptions::default()).expect("the archive is still there");
+    assert!(!recovery.created);
+    fs::remove_dir_all(folder.join("notes")).expect("removed");
+    writer.remove().expect("removed");
     let (mut writer, recovery) = Writer::open(&folder, ArchiveOptions::default()).expect("an archive");
     assert!(recovery.created);
     writer.append(delivery(Position::new(1))).expect("appended");

@@ -1,5 +1,8 @@
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use super::*;
 
@@ -44,6 +47,7 @@ fn what_is_whole_and_another_one_takes_the_place_of_what_was_there() {
     assert_eq!(content(&file), "first\n");
     assert!(!told.recv().expect("asked").contains("if-none-match"));
     let (agent, download) = (downloads.agent.clone(), &mut downloads.all[0]);
+    download.confirm();
     let used = || true;
     let unused = || false;
     assert!(download.renew(&agent, &unused).is_ok(), "the same");
@@ -55,10 +59,92 @@ fn what_is_whole_and_another_one_takes_the_place_of_what_was_there() {
     }
     // what cannot be used is put back, and asked for again
     let error = download.renew(&agent, &unused).expect_err("of no use").to_string();
-    assert!(error.contains("cannot be used"), "{error}");
+    assert!(error.contains("the configuration cannot be read with it"), "{error}");
     assert_eq!((content(&file).as_str(), download.tag.as_deref()), ("first\n", Some("\"1\"")));
     download.renew(&agent, &used).expect("fetched");
     assert_eq!((content(&file).as_str(), download.tag.as_deref()), ("other\n", Some("\"2\"")));
+    assert_eq!(names(folder.path()), ["labels.csv"]);
+}
+
+/// What is in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = entries.map(|name| name.into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing_and_one_that_was_killed_is_made_good() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("labels.csv");
+    let (url, _told) = server(vec![FIRST, OTHER, GONE]);
+    let fetched = || Downloads::fetched(vec![options(url.clone(), &file)]).expect("fetched");
+    // the start ends before anything is in use
+    let first = fetched();
+    assert_eq!(names(folder.path()), ["labels.csv", "labels.csv.untried"]);
+    drop(first);
+    assert!(names(folder.path()).is_empty());
+    // what a start that was killed has fetched is fetched again, and used when that fails
+    for untried in ["other\n", "kept\n"] {
+        fs::write(&file, "kept\n").expect("written");
+        fs::write(folder.path().join("labels.csv.untried"), "").expect("written");
+        let mut downloads = fetched();
+        assert_eq!(content(&file), untried);
+        downloads.all[0].confirm();
+        assert_eq!(names(folder.path()), ["labels.csv"]);
+    }
+    // a process that was killed while it tried another one: the one before is there again, and nothing is fetched
+    fs::write(&file, "<html>\n").expect("written");
+    fs::write(folder.path().join("labels.csv.before"), "before\n").expect("written");
+    drop(fetched());
+    assert_eq!((content(&file).as_str(), names(folder.path())), ("before\n", vec!["labels.csv".to_owned()]));
+    // killed before the other one was in its place, where both names are of the same file
+    fs::hard_link(&file, folder.path().join("labels.csv.before")).expect("linked");
+    drop(fetched());
+    assert_eq!((content(&file).as_str(), names(folder.path())), ("before\n", vec!["labels.csv".to_owned()]));
+}
+
+#[test]
+fn a_link_and_the_mode_of_the_file_stay_and_the_file_before_is_kept_while_another_is_tried() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (link, file) = (folder.path().join("link"), folder.path().join("labels.csv"));
+    fs::write(&file, "kept\n").expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("a mode");
+    std::os::unix::fs::symlink("labels.csv", &link).expect("a link");
+    let (url, _told) = server(vec![FIRST]);
+    let mut downloads = Downloads::fetched(vec![options(url, &link)]).expect("nothing is fetched");
+    let agent = downloads.agent.clone();
+    let before = || content(&folder.path().join("labels.csv.before"));
+    let are_both_there = || (content(&file), before()) == ("first\n".to_owned(), "kept\n".to_owned());
+    downloads.all[0].renew(&agent, &are_both_there).expect("both are there");
+    assert_eq!(content(&file), "first\n");
+    assert!(link.is_symlink());
+    assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o640);
+    assert_eq!(names(folder.path()), ["labels.csv", "link"]);
+}
+
+#[test]
+fn redirects_are_not_followed_and_no_address_is_in_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("labels.csv");
+    let moved = "HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: /hidden\r\nContent-Length: 0\r\n\r\n";
+    let (url, _told) = server(vec![moved, "SSH-2.0-hidden\r\n\r\n"]);
+    for why in ["302, and redirects are not followed", "what came back is no answer of HTTP"] {
+        let error = Downloads::fetched(vec![options(url.clone(), &file)]).expect_err(why).to_string();
+        assert!(error.contains(why) && !error.contains("hidden"), "{error}");
+    }
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn no_proxy_is_asked_for_this_machine() {
+    for own in ["http://127.0.0.1:8080/a", "https://[::1]/a", "http://localhost/a"] {
+        assert!(is_this_machine(own), "{own}");
+    }
+    for other in ["http://192.0.2.1/127.0.0.1", "https://ipam.example.net/a", "https://localhost.example.net/", "a"] {
+        assert!(!is_this_machine(other), "{other}");
+    }
 }
 
 #[test]

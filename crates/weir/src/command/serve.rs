@@ -134,22 +134,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("the configuration is right");
         return Ok(ExitCode::SUCCESS);
     }
+    // Before anything is made of them. Until then signals end the process at once: there is nothing to end in order.
+    let downloads = (!args.show_chain).then(|| Downloads::fetched(settings.downloads.clone())).transpose()?;
     match settings.chain() {
         Some(chain) => {
             let Some(chain) = show_or_build(chain, args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
-            collect(settings, chain)
+            collect(settings, downloads, chain)
         }
-        None => attend(settings),
+        None => attend(settings, downloads),
     }
 }
 
 /// Serves an archive that another process writes, or nobody.
-fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
+fn attend(settings: Settings, downloads: Option<Downloads>) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
     let (chains, reloads) = (Chains::read(&settings.chains)?, Arc::clone(&settings.running));
-    let (mut service, watching) = Service::bind(settings, false)?;
+    let (mut service, watching) = Service::bind(settings, downloads, false)?;
     service.start()?;
     chains.begin(&reloads)?;
+    service.download();
     let manager = ServiceManager::of_environment();
     manager.ready("it answers");
     let watching = watching.inspect(WatchThread::begin);
@@ -169,14 +172,14 @@ fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
 }
 
 /// Serves the archive that this process writes.
-fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitCode> {
+fn collect(settings: Settings, downloads: Option<Downloads>, chain: weir_chain::Chain) -> anyhow::Result<ExitCode> {
     let demo = settings.demo_rate.map(Demo::new);
     let reloads = Arc::clone(&settings.running);
     let chains = Chains::read(&settings.chains)?;
     if let Some(ingest) = &settings.service.ingest {
         intake::offer(Arc::clone(&ingest.intake));
     }
-    let (service, watching) = Service::bind(settings, true)?;
+    let (service, watching) = Service::bind(settings, downloads, true)?;
     let (status, service) = (Arc::clone(&service.status), Mutex::new(service));
     let target = demo.as_ref().map(Demo::target);
     let notices = Notices::to(move |line| {
@@ -196,6 +199,7 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
             running.stop();
             return;
         }
+        locked(&service).download();
         watching.iter().for_each(WatchThread::begin);
         demo.iter().for_each(Demo::begin);
         for address in inherited::left() {
@@ -247,10 +251,13 @@ struct Service {
 }
 
 impl Service {
-    /// Listens, so that an address that cannot be had is an error before anything is written.
-    fn bind(settings: Settings, is_collecting: bool) -> anyhow::Result<(Self, Option<WatchThread>)> {
-        // others read them
-        let downloads = Some(Downloads::fetched(settings.downloads)?);
+    /// Listens, so that an address that cannot be had is an error before anything is collected. Files that were not there
+    /// are fetched already, because what is prepared here reads them.
+    fn bind(
+        settings: Settings,
+        downloads: Option<Downloads>,
+        is_collecting: bool,
+    ) -> anyhow::Result<(Self, Option<WatchThread>)> {
         let status = Arc::new(Status::new(is_collecting));
         let mut options = RunnerOptions::new(&settings.service.archive);
         let corrections = settings.service.questions.corrections().map_err(ServeError::Corrections)?;
@@ -282,13 +289,18 @@ impl Service {
                 drop(writeln!(io::stdout(), "and at {scheme}://{address}/"));
             }
         }
+        self.running = Some(running);
+        Ok(())
+    }
+
+    /// Fetches files from now on: all that reads them has begun.
+    fn download(&mut self) {
+        let Some(running) = &self.running else { return };
         let begun = self.downloads.take().map(|downloads| downloads.begin(running.reloader("download")));
         self.downloading = begun.transpose().unwrap_or_else(|error| {
             eprintln!("error: no file is fetched: {error}");
             None
         });
-        self.running = Some(running);
-        Ok(())
     }
 
     /// Has the configuration read again, in a thread: files may be large, and signals wait.

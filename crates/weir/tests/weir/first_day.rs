@@ -128,7 +128,6 @@ fn a_sender_that_is_not_allowed_is_named() {
     assert!(said.contains("datagrams of senders that are not allowed: 1\n"), "{said}");
 }
 
-/// SIGHUP has files read again, and ends nothing.
 /// What a chain consists of is known to who writes chain files, and to nobody else.
 #[test]
 fn a_collector_that_cannot_begin_names_no_component_and_leaves_no_archive() {
@@ -160,6 +159,7 @@ fn a_collector_that_cannot_begin_names_no_component_and_leaves_no_archive() {
     }
 }
 
+/// SIGHUP has files read again, and ends nothing.
 #[test]
 fn a_hangup_ends_no_collector() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -27,6 +27,10 @@ impl NewFolders {
 
 impl Drop for Archive {
     fn drop(&mut self) {
+        // what is in it then may explain the panic
+        if std::thread::panicking() {
+            return;
+        }
         // an archive that was closed is kept, also when no flow came
         let (Some(writer), [_, above @ ..]) = (self.writer.take(), &self.new_folders.0[..]) else { return };
         match writer.remove() {

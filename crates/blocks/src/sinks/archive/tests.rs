@@ -284,6 +284,24 @@ fn an_archive_with_a_writer_is_an_error_that_names_it() {
     assert!(error.chain().contains(&folder.path().display().to_string()), "{}", error.chain());
 }
 
+#[test]
+fn a_new_archive_that_was_not_used_is_removed_but_not_by_a_panic() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("archive");
+    let (options, context) = (ArchiveOptions::default(), ComponentContext::default());
+    let open = || {
+        let fit = Fit { received_now: false, drop: false };
+        Archive::open(folder.clone(), &options, fit, NewFolders::of(&folder), &context).expect("an archive")
+    };
+    drop(open());
+    assert!(!folder.exists());
+    let panicked: Result<(), _> = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _archive = open();
+        panic!("a defect");
+    }));
+    assert!(panicked.is_err() && folder.exists());
+}
+
 /// A burst with a receipt, and what it is told.
 fn with_receipt(burst: Burst) -> (Burst, std::sync::mpsc::Receiver<Kept>) {
     let (sender, told) = std::sync::mpsc::channel();

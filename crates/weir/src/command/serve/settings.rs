@@ -20,8 +20,8 @@ use weir_chain::options::OptionSpec;
 use weir_chain::{ByteSize, ChainBuilder, OptionError, Options, ReloadSignal, TimeSpan, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
 use weir_serve::{
-    AuditOptions, ConfigFile, DownloadOptions, Downloads, FlightOptions, HttpOptions, Ingest, IngestOptions,
-    PostgresOptions, QuestionOptions, Reloaded, Reloader, Server, ServiceOptions, granting,
+    AuditOptions, ConfigFile, DownloadOptions, FlightOptions, HttpOptions, Ingest, IngestOptions, PostgresOptions,
+    QuestionOptions, Reloaded, Reloader, Server, ServiceOptions, granting,
 };
 use weir_sql::{EnrichmentFiles, VersionLimits};
 
@@ -248,6 +248,12 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
 fn downloads(file: &ConfigFile) -> Result<Vec<DownloadOptions>, OptionError> {
     let downloads: Vec<DownloadOptions> = file.list("download")?;
     downloads.iter().try_for_each(DownloadOptions::check)?;
+    let is_named_before = |number: usize, file: &Path| downloads[..number].iter().any(|other| other.file == file);
+    let twice = downloads.iter().enumerate().find(|(number, download)| is_named_before(*number, &download.file));
+    if let Some((_, download)) = twice {
+        let wrong = format!("[download] {} is the file of two sections [[download]]", download.file.display());
+        return Err(OptionError::new("file", wrong).with_hint("fetch each file by one section"));
+    }
     Ok(downloads)
 }
 
@@ -366,14 +372,32 @@ impl Settings {
     }
 
     /// Finds out whether the service could begin: what is wrong beyond the options themselves, such as files that are not there.
-    /// Of those that are fetched it fetches what is not there.
-    pub(in crate::command) fn check(&self) -> anyhow::Result<()> {
-        Downloads::fetched(self.downloads.clone())?;
+    /// Nothing is fetched for it: files that are not there and will be are left out.
+    pub(in crate::command) fn check(mut self) -> anyhow::Result<()> {
+        self.leave_out_missing_downloads();
         if let Some(chain) = self.chain() {
             show_or_build(chain, false)?;
         }
         Chains::read(&self.chains)?;
         Ok(Server::check(&self.service)?)
+    }
+
+    /// Leaves out files that are not there and are fetched at the start, and prints which.
+    fn leave_out_missing_downloads(&mut self) {
+        let files = self.downloads.iter().map(|download| &download.file);
+        let missing: Vec<PathBuf> = files.filter(|file| !file.exists()).cloned().collect();
+        for file in &missing {
+            eprintln!("{} is not there: it is fetched at the start", file.display());
+        }
+        let (kept, asked) = (&mut self.enrichment, &mut self.service.enrichment);
+        let named = [&mut kept.addresses.asn_mmdb, &mut kept.addresses.geo_mmdb, &mut kept.addresses.labels];
+        let of_exporters = [&mut kept.exporters.interfaces, &mut kept.exporters.exporters];
+        let of_questions = [&mut asked.asn_mmdb, &mut asked.geo_mmdb, &mut asked.labels, &mut asked.interfaces];
+        for file in named.into_iter().chain(of_exporters).chain(of_questions) {
+            file.take_if(|file| missing.contains(file));
+        }
+        kept.routes.routes.retain(|file| !missing.contains(file));
+        self.chains.retain(|file| !missing.contains(file));
     }
 
     /// The chain that collects, meters and polls; `None` when it would do none of them.
