@@ -15,6 +15,8 @@ mod rows;
 mod applications;
 #[path = "weir/archive.rs"]
 mod archive;
+#[path = "weir/backtests.rs"]
+mod backtests;
 #[path = "weir/chain.rs"]
 mod chain;
 #[cfg(feature = "cassandra")]

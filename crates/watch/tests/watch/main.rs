@@ -15,4 +15,5 @@ mod panes;
 mod paper;
 mod scene;
 mod sessions;
+mod threads;
 mod told;

@@ -8,15 +8,15 @@ use crate::scene::{NEW_YEAR_MS, archive, lines, plain, time, traffic, watch};
 
 /// A standing question; the lengths of its windows and their slide; the same in plain SQL, where `{s}` and `{e}` are the
 /// times of the window, `{rows}` says which rows are in it, and `{before}` which are of the hour before it.
-struct Case {
-    standing: &'static str,
-    size_ms: i64,
-    slide_ms: i64,
-    time: &'static str,
-    plain: &'static str,
+pub(crate) struct Case {
+    pub(crate) standing: &'static str,
+    pub(crate) size_ms: i64,
+    pub(crate) slide_ms: i64,
+    pub(crate) time: &'static str,
+    pub(crate) plain: &'static str,
 }
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case {
         standing: "SELECT window_start, window_end, src_addr, sum(bytes) AS bytes, count(*) AS flows \
                    FROM TUMBLE(flows, received, INTERVAL '10' SECOND) GROUP BY window_start, window_end, src_addr",
@@ -96,7 +96,7 @@ const CASES: &[Case] = &[
 
 /// Statements over windows that overlap, whose panes are aggregated once, and the same over plain rows. The last ones cannot
 /// be combined.
-const SLIDING: &[(&str, &str, bool)] = &[
+pub(crate) const SLIDING: &[(&str, &str, bool)] = &[
     (
         "SELECT src_addr, count(*) AS n, count(in_if) AS k, sum(bytes) AS s, min(packets) AS l, max(start) AS u, avg(bytes) AS a FROM {w} GROUP BY 1",
         "SELECT src_addr, count(*), count(in_if), sum(bytes), min(packets), max(start), avg(bytes) FROM flows WHERE {rows} GROUP BY 1",
@@ -271,7 +271,7 @@ fn history_is_joined_with_what_panes_made() {
     assert!(windows > 10, "{windows}");
 }
 
-fn filled(case: &Case, end_ms: i64) -> String {
+pub(crate) fn filled(case: &Case, end_ms: i64) -> String {
     let start_ms = end_ms - case.size_ms;
     let (start, end, column) = (time(start_ms), time(end_ms), case.time);
     let text = case.plain.replace("{rows}", &format!("\"{column}\" >= {{s}} AND \"{column}\" < {{e}}"));

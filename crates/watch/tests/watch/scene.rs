@@ -153,9 +153,14 @@ pub(crate) fn lines(batches: &[RecordBatch]) -> Vec<String> {
 
 /// The answer of plain SQL over an archive, sorted.
 pub(crate) fn plain(folder: &Path, statement: &str) -> Vec<String> {
-    let engine = Engine::open(folder, &EngineOptions::default()).expect("an engine");
+    lines(&plain_batches(folder, statement, &EngineOptions::default()))
+}
+
+/// The answer of plain SQL over an archive, by an engine of these options.
+pub(crate) fn plain_batches(folder: &Path, statement: &str, options: &EngineOptions) -> Vec<RecordBatch> {
+    let engine = Engine::open(folder, options).expect("an engine");
     let answer = engine.sql(statement).unwrap_or_else(|error| panic!("{error}\n{statement}"));
-    lines(&answer.collect::<Result<Vec<_>, _>>().unwrap_or_else(|error| panic!("{error}\n{statement}")))
+    answer.collect::<Result<Vec<_>, _>>().unwrap_or_else(|error| panic!("{error}\n{statement}"))
 }
 
 /// A time in SQL.

@@ -1,11 +1,12 @@
 //! What watches say of what they do not know, and of mistakes in their files.
 
 use std::error::Error;
+use std::path::Path;
 
 use weir_flow::Column;
 use weir_sql::standing::{WindowKind, WindowSpec};
 use weir_watch::panes::{PaneOptions, Panes};
-use weir_watch::{Backtest, RunnerOptions, plan};
+use weir_watch::{Backtest, RunnerOptions, WatchFile, plan};
 
 use crate::scene::{Flow, NEW_YEAR_MS, archive, batch, watch};
 
@@ -151,4 +152,32 @@ fn limits_of_the_state_are_explained() {
          GROUP BY src_addr, window_start, window_end",
     );
     assert!(sessions.contains("of at most 1000000 sessions (sessions_max)"), "{sessions}");
+}
+
+/// What is computed before a window closes is in what `weir watch explain` prints of the watches whose statements sum up.
+#[test]
+fn what_is_computed_before_a_window_closes_is_explained() {
+    const LINE: &str = "computed before a window closes, when it has many flows: ";
+    let early = |file: WatchFile| -> Vec<String> {
+        plan(file).expect("a plan").lines().filter_map(|line| line.strip_prefix(LINE)).map(str::to_owned).collect()
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../watches");
+    for (name, part) in [
+        ("elephants", "sum("),
+        ("mice", "count("),
+        ("anomalies", "sum("),
+        ("new-service", "by "),
+        ("exporter-silent", ""),
+    ] {
+        let file = WatchFile::read(&folder.join(format!("{name}.toml"))).expect(name);
+        let found = early(file);
+        assert!(!found.is_empty() && found.iter().any(|line| line.contains(part)), "{name}: {found:?}");
+    }
+    // a median needs the rows, and windows that overlap have their panes computed anyway
+    for query in [
+        "SELECT median(bytes) FROM TUMBLE(flows, received, INTERVAL '5' MINUTE)",
+        "SELECT sum(bytes) FROM HOP(flows, received, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
+    ] {
+        assert_eq!(early(watch("w", query, "")), Vec::<String>::new(), "{query}");
+    }
 }

@@ -158,6 +158,59 @@ fn a_chain_runs_watches_and_hands_the_flows_on() {
     assert_eq!(journal.lines().count(), 2);
 }
 
+/// What watches report is the table `reports` of the archive: a watch that had room for all flows, and one that had not.
+#[test]
+fn reports_are_a_table_of_the_archive() {
+    /// 2026-01-01T12:00:00Z.
+    const NOON_MS: i64 = 1_767_268_800_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let mut writer = Writer::open(&path("flows"), ArchiveOptions::default()).expect("an archive").0;
+    append_at(&mut writer, 7, NOON_MS);
+    append_at(&mut writer, 9, NOON_MS + 86_400_000);
+    writer.close().expect("sealed");
+    let query = "SELECT src_addr, sum(bytes) AS bytes FROM TUMBLE(flows, received, INTERVAL '1' DAY) \
+                 GROUP BY src_addr";
+    let whole = format!("severity = 'critical'\nkey = ['src_addr']\nrepeat_after = '0s'\nquery = \"{query}\"");
+    std::fs::write(path("whole.toml"), whole).expect("a file");
+    let counted = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' DAY)";
+    let part = format!("severity = 'info'\nrepeat_after = '0s'\nrows_max = 3\nquery = \"{counted}\"");
+    std::fs::write(path("part.toml"), part).expect("a file");
+    let chain = "[components.reader]\ntype = \"archive-reader\"\narchive = \"flows\"\n\
+                 [components.watch]\ntype = \"watch\"\ninputs = \"reader\"\nwatches = [\"whole.toml\", \"part.toml\"]\n\
+                 journal = \"flows/watch\"\narchive = \"flows\"\nwhen_full = \"wait\"\n\
+                 [components.count]\ntype = \"counter\"\ninputs = \"watch\"\n";
+    std::fs::write(path("chain.toml"), chain).expect("a file");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let output = run(&["chain", "run", &text(&path("chain.toml"))]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = |statement: &str| -> Vec<Value> {
+        let output = run(&["sql", "--utc", "-R", &text(&path("flows")), "-o", "ndjson", statement]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).expect("UTF-8");
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let days = "date_part('day', window_start) AS first, date_part('day', window_end) AS last";
+    let statement = format!(
+        "select severity, key, {days}, \"rows\", complete, state from reports where watch = 'whole' order by window_end, key"
+    );
+    let expected = [1, 2].map(|day| {
+        [0, 1, 2, 3].map(|host| {
+            json!({ "severity": "critical", "key": format!("src_addr=10.0.0.{host}"), "first": day, "last": day + 1,
+                "rows": 1, "complete": true, "state": "open" })
+        })
+    });
+    assert_eq!(rows(&statement), expected.as_flattened());
+    // of four flows of a day there was no room for one
+    let statement = "select severity, key, complete, rows_left_out > 0 as lacks from reports where watch = 'part' \
+                     and window_end = '2026-01-02T00:00:00Z'";
+    assert_eq!(rows(statement), [json!({ "severity": "info", "key": "", "complete": false, "lacks": true })]);
+    // as any other table
+    let statement =
+        "select severity, count(distinct window_end) as windows from reports where complete group by severity";
+    assert_eq!(rows(statement), [json!({ "severity": "critical", "windows": 2 })]);
+}
+
 /// What a process has printed so far.
 #[derive(Clone, Default)]
 struct Printed(Arc<Mutex<Vec<String>>>);
