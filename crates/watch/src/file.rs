@@ -84,12 +84,13 @@ options! {
         skew: TimeSpan = TimeSpan::from_secs(60),
         /// Ask also for windows that have no flow.
         empty_windows: bool = false,
-        /// Keep at most this many flows of open windows. Those beyond are left out and counted in `rows_shed`.
+        /// Keep at most this many flows of open windows. Those beyond are left out and counted in `rows_shed`. As many may be of
+        /// closed windows that wait for their answer.
         rows_max: u64 = 20_000_000 => 1..=1_000_000_000_000,
         /// Keep at most this many sessions open. Flows of further keys are left out and counted in `rows_without_session`.
         sessions_max: usize = 1_000_000 => 1..=1_000_000_000,
-        /// Keep at most this many closed windows waiting for their answer. Further ones are not asked and counted in
-        /// `windows_shed`.
+        /// Keep at most this many closed windows waiting for their answer, and of several no more than have `rows_max` flows.
+        /// Further ones are not asked and counted in `windows_shed`.
         windows_waiting_max: usize = 64 => 1..=100_000,
         /// Give an answer up after this time.
         answer_time_max: TimeSpan = TimeSpan::from_secs(60),

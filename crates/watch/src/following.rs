@@ -95,8 +95,11 @@ impl FollowedWatch {
             self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
             window.rows_left_out += std::mem::take(&mut self.left_out);
             let waiting = WaitingWindow::of(window);
+            let has_room = waits || waiting.has_room(&self.counters.waiting, self.panes.rows_max());
             self.counters.waiting.add(&waiting);
-            let refused = if waits {
+            let refused = if !has_room {
+                Some(waiting)
+            } else if waits {
                 self.closed.send(waiting).err().map(SendError::into_inner)
             } else {
                 self.closed.try_send(waiting).err().map(TrySendError::into_inner)

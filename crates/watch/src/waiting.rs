@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, RecordBatch};
+use weir_sql::standing::WindowPane;
 
 use crate::panes::ClosedWindow;
 
@@ -30,6 +31,8 @@ impl WaitingCounts {
 pub(crate) struct WaitingWindow {
     pub(crate) window: ClosedWindow,
     rows: u64,
+    /// Rows that the window before does not have.
+    own_rows: u64,
     octets: u64,
 }
 
@@ -37,10 +40,19 @@ impl WaitingWindow {
     pub(crate) fn of(window: ClosedWindow) -> Self {
         // all windows of a statement end together: the longest has the rows of the others
         let longest = window.rows.iter().max_by_key(|rows| rows.window.end_ms.saturating_sub(rows.window.start_ms));
-        let batches = longest.map(weir_sql::standing::WindowRows::batches).unwrap_or_default();
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let octets = batches.iter().map(octets).sum();
-        Self { window, rows, octets }
+        let panes = longest.map(|rows| rows.panes.iter().map(WindowPane::rows).collect::<Vec<_>>()).unwrap_or_default();
+        let count = |batches: &[RecordBatch]| batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        let rows = panes.iter().map(|batches| count(batches)).sum();
+        let own_rows = panes.last().map_or(0, |batches| count(batches));
+        let octets = panes.iter().flatten().map(octets).sum();
+        Self { window, rows, own_rows, octets }
+    }
+
+    /// Whether there is room for it beside those that wait: at least one may, and all of them have as many rows as a watch may
+    /// keep.
+    pub(crate) fn has_room(&self, counters: &WaitingCounters, rows_max: u64) -> bool {
+        let waiting = counters.own_rows.load(Ordering::Relaxed);
+        counters.windows.load(Ordering::Relaxed) == 0 || waiting.saturating_add(self.rows) <= rows_max
     }
 }
 
@@ -55,6 +67,7 @@ fn octets(batch: &RecordBatch) -> u64 {
 pub(crate) struct WaitingCounters {
     windows: AtomicU64,
     rows: AtomicU64,
+    own_rows: AtomicU64,
     octets: AtomicU64,
 }
 
@@ -63,6 +76,7 @@ impl WaitingCounters {
     pub(crate) fn add(&self, waiting: &WaitingWindow) {
         self.windows.fetch_add(1, Ordering::Relaxed);
         self.rows.fetch_add(waiting.rows, Ordering::Relaxed);
+        self.own_rows.fetch_add(waiting.own_rows, Ordering::Relaxed);
         self.octets.fetch_add(waiting.octets, Ordering::Relaxed);
     }
 
@@ -70,6 +84,7 @@ impl WaitingCounters {
     pub(crate) fn remove(&self, waiting: &WaitingWindow) {
         self.windows.fetch_sub(1, Ordering::Relaxed);
         self.rows.fetch_sub(waiting.rows, Ordering::Relaxed);
+        self.own_rows.fetch_sub(waiting.own_rows, Ordering::Relaxed);
         self.octets.fetch_sub(waiting.octets, Ordering::Relaxed);
     }
 
