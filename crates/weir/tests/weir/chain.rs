@@ -232,3 +232,23 @@ fn the_chain_of_talkers_takes_flows_that_come_late() {
     assert_eq!(lines.len(), 2, "{talkers}");
     assert!(lines[0].contains("10:50:00") && lines[1].contains("11:05:00"), "{talkers}");
 }
+
+/// Longer steps are there when they have ended: of less than two minutes there are steps of a second and one of a minute.
+#[test]
+fn statistics_of_two_minutes_are_drawn_over_a_day() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let statistics = folder.path().join("statistics").display().to_string();
+    let chain = format!(
+        "[components.flows]\ntype = \"generator\"\nrecords = 1000\nflows_per_second = 10\nstart = \"2026-01-01T00:00:05Z\"\n\
+         [components.kept]\ntype = \"statistics\"\ninputs = [\"flows\"]\nstatistics = \"{statistics}\"\n"
+    );
+    let output = with_chain(&["chain", "run", "-"], &chain);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let day = ["--utc", "--from", "2026-01-01", "--until", "2026-01-02"];
+    let output = run(&[&["series", "plot", "--statistics", &statistics, "--by", "total"], &day[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("bytes by total"), "{}", text(&output.stdout));
+    let named =
+        run(&[&["series", "plot", "--statistics", &statistics, "--by", "total", "--step", "1h"], &day[..]].concat());
+    assert!(text(&named.stderr).contains("there are no steps of this time"), "{}", text(&named.stderr));
+}

@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::ValueEnum;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 
-use super::source::{SeriesSource, StepLength, Wanted};
+use super::source::{SeriesValues, StepLength, Wanted};
 use super::{OTHER, StepArgs, StoreArgs, check_by, check_keys};
 use crate::foreground_query::terminal;
 
@@ -72,8 +72,16 @@ pub(super) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     let is_named = args.steps.step.is_some();
     let step = if is_named { finest } else { fitting(&source.steps(), finest, until_secs - from_secs, cells) };
     check_keys(&*source, &args.by, &args.keys)?;
-    let wanted = Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs };
-    let chart = chart(args, &*source, &wanted, cells)?;
+    let of = |step| source.values(&Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs });
+    let mut values = of(step)?;
+    // coarser steps are there when they have ended: of some minutes there may be finer ones only
+    let is_finer = |one: &StepLength| !is_named && (finest.step_secs..step.step_secs).contains(&one.step_secs);
+    for finer in source.steps().into_iter().rev().filter(is_finer) {
+        if values.count() == 0 {
+            values = of(finer)?;
+        }
+    }
+    let chart = chart(args, &*values, cells)?;
     match &args.file {
         Some(file) => Ok(Plot::Rates(&chart).save(file)?),
         None => match io::stdout().lock().write_all(letters::draw(&chart, width).as_bytes()) {
@@ -91,8 +99,7 @@ fn fitting(steps: &[StepLength], finest: StepLength, secs: i64, cells: usize) ->
     coarser.clone().find(fits).or(coarser.next_back()).unwrap_or(finest)
 }
 
-fn chart(args: &PlotArgs, source: &dyn SeriesSource, wanted: &Wanted<'_>, cells: usize) -> anyhow::Result<RateChart> {
-    let values = source.values(wanted)?;
+fn chart(args: &PlotArgs, values: &dyn SeriesValues, cells: usize) -> anyhow::Result<RateChart> {
     let (measure, name, factor) = args.of.of();
     if values.count() == 0 {
         bail!("there are no steps of this time");
