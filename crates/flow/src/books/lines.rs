@@ -92,7 +92,9 @@ impl ChangedRows {
                     &[Counter::RecordsFiltered]
                 };
                 let mut counts = [0; Counter::COUNT];
-                counters.iter().for_each(|counter| counts[*counter as usize] = grown.unsigned_abs());
+                for counter in counters {
+                    counts[*counter as usize] = grown.unsigned_abs();
+                }
                 BooksRow { minute_ms, exporter, observation_domain, export_version, counts }
             })
             .collect();

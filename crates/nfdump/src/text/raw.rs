@@ -337,7 +337,9 @@ impl Record<'_, '_> {
         if self.has_any(&[first, second]) {
             for (label, column) in [(first_label, first), (second_label, second)] {
                 let number = self.get(column).unwrap_or(0);
-                self.line(label, |text, _| text.extend_from_slice(format!("{:11}{number:>5}", "").as_bytes()));
+                // five places behind eleven blanks before, however long the number is
+                let blanks = if self.release.is_last() { 0 } else { 11 };
+                self.line(label, |text, _| text.extend_from_slice(format!("{:blanks$}{number:>5}", "").as_bytes()));
             }
         }
     }

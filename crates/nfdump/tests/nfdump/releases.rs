@@ -176,6 +176,7 @@ fn names_of_tls_are_printed() {
     for (port, name, ja4) in [(443, Some("www.example.com"), Some(JA4)), (80, None, None)] {
         builder.time(Column::Received).push(Some(1_700_000_001_000));
         builder.time(Column::Start).push(Some(1_700_000_000_000));
+        builder.time(Column::End).push(Some(1_700_000_000_000));
         builder.u8(Column::Protocol).push(Some(6));
         builder.u16(Column::DstPort).push(Some(port));
         builder.text(Column::ServerName).push(name.map(str::as_bytes));
