@@ -140,8 +140,10 @@ impl Record<'_, '_> {
         if self.element(RECORD_HEADER, HEADER_EXTENSIONS).is_some() {
             let set = self.element_number(RECORD_HEADER, HEADER_EXTENSIONS);
             // nfdump numbers extensions from 1
-            let numbers: String =
-                (1..64_u32).filter(|number| set >> *number & 1 == 1).map(|number| format!("{number} ")).collect();
+            let numbers: String = (1..64_u32)
+                .filter(|number| set >> *number & 1 == 1)
+                .flat_map(|number| [number.to_string(), " ".to_owned()])
+                .collect();
             self.value("Elements", set.count_ones().into(), &format!(": {numbers}"));
             self.value("size", self.element_number(RECORD_HEADER, HEADER_SIZE), "");
         }
