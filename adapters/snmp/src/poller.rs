@@ -144,12 +144,11 @@ impl Poller {
     async fn read(&mut self, polled: &mut Polled) -> Result<(), PollError> {
         // the next poll does not wait for this one
         let until = tokio::time::Instant::now() + self.options.interval.duration().min(POLL_MAX);
-        let client = match self.client.take() {
-            Some(client) => client,
-            None => {
-                let connected = within(until, self.connect()).await;
-                connected.inspect_err(|_| self.order.begin_anew())?
-            }
+        let client = if let Some(client) = self.client.take() {
+            client
+        } else {
+            let connected = within(until, self.connect()).await;
+            connected.inspect_err(|_| self.order.begin_anew())?
         };
         let SnmpOptions { interfaces_max, counters, .. } = *self.options;
         interfaces::read(&client, Limits { interfaces_max, counters, until }, &mut self.order, polled).await?;
