@@ -9,6 +9,7 @@
 //! column to be there.
 
 mod cells;
+mod elements;
 mod footer;
 mod json;
 mod layout;

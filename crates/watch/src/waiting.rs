@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, RecordBatch};
-use weir_sql::standing::WindowPane;
+use weir_sql::standing::{WindowPane, WindowRows};
 
 use crate::panes::ClosedWindow;
 
@@ -31,7 +31,9 @@ impl WaitingCounts {
 pub(crate) struct WaitingWindow {
     pub(crate) window: ClosedWindow,
     rows: u64,
-    /// Rows that the window before does not have.
+    /// Rows that are kept for it, those that what was aggregated counts as among them.
+    kept_rows: u64,
+    /// Those of them that the window before does not have.
     own_rows: u64,
     octets: u64,
 }
@@ -40,20 +42,26 @@ impl WaitingWindow {
     pub(crate) fn of(window: ClosedWindow) -> Self {
         // all windows of a statement end together: the longest has the rows of the others
         let longest = window.rows.iter().max_by_key(|rows| rows.window.end_ms.saturating_sub(rows.window.start_ms));
-        let panes = longest.map(|rows| rows.panes.iter().map(WindowPane::rows).collect::<Vec<_>>()).unwrap_or_default();
-        let count = |batches: &[RecordBatch]| batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
-        let rows = panes.iter().map(|batches| count(batches)).sum();
-        let own_rows = panes.last().map_or(0, |batches| count(batches));
-        let octets = panes.iter().flatten().map(octets).sum();
-        Self { window, rows, own_rows, octets }
+        let batches = longest.map(WindowRows::batches).unwrap_or_default();
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let octets = batches.iter().map(octets).sum();
+        let panes = longest.map(|rows| rows.panes.iter().map(kept).collect::<Vec<_>>()).unwrap_or_default();
+        let (kept_rows, own_rows) = (panes.iter().sum(), panes.last().copied().unwrap_or_default());
+        Self { window, rows, kept_rows, own_rows, octets }
     }
 
     /// Whether there is room for it beside those that wait: at least one may, and all of them have as many rows as a watch may
     /// keep.
     pub(crate) fn has_room(&self, counters: &WaitingCounters, rows_max: u64) -> bool {
         let waiting = counters.own_rows.load(Ordering::Relaxed);
-        counters.windows.load(Ordering::Relaxed) == 0 || waiting.saturating_add(self.rows) <= rows_max
+        counters.windows.load(Ordering::Relaxed) == 0 || waiting.saturating_add(self.kept_rows) <= rows_max
     }
+}
+
+/// Rows that a pane keeps.
+fn kept(pane: &WindowPane) -> u64 {
+    let size = pane.size();
+    size.rows.saturating_add(size.aggregated_rows)
 }
 
 /// Octets of the rows of a batch, which may be some of those that it shares with others.

@@ -3,10 +3,10 @@
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
 use weir_flow::Column;
-use weir_flow::elements::{ElementValue, elements_of_row};
 use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, HEADER_IS_SAMPLED, HEADER_IS_SAMPLED_OF_1_6, RECORD_HEADER};
 
 use super::cells::push_mac;
+use super::elements::RowElements;
 use super::release::Release;
 use super::rows::{Addresses, Icmp, Numbers};
 use super::scale::{push_address, push_network};
@@ -142,7 +142,7 @@ struct Object<'a, 'b> {
     is_first: bool,
     /// Number of the row.
     count: u64,
-    elements: Vec<ElementValue<'a>>,
+    elements: RowElements<'a>,
 }
 
 struct Columns<'a> {
@@ -198,7 +198,7 @@ impl RowFormat for Objects {
             };
             text.extend_from_slice(open);
             let (style, clock, count) = (self.style, &mut self.clock, self.rows + 1);
-            let elements = columns.elements.map_or_else(Vec::new, |elements| elements_of_row(elements, row));
+            let elements = RowElements::of(columns.elements, row);
             let mut object = Object { batch: &columns, text, clock, style, is_first: true, count, elements };
             for group in columns.groups.iter().filter(|group| columns.has_any(group.columns, row)) {
                 (group.push)(&mut object, row);
@@ -278,21 +278,9 @@ impl<'a> Object<'a, '_> {
         self.octets(column, row).is_some_and(|octets| octets.len() == 16)
     }
 
-    /// The octets of an element.
-    fn element(&self, enterprise: u32, id: u16) -> Option<&[u8]> {
-        let found = self.elements.iter().find(|entry| (entry.enterprise, entry.id) == (enterprise, id))?;
-        Some(found.octets)
-    }
-
-    /// An element that is a number; 0 when it is not there.
-    fn element_number(&self, enterprise: u32, id: u16) -> u64 {
-        let octets = self.element(enterprise, id).unwrap_or_default();
-        octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet))
-    }
-
     /// Whether the counters were scaled, by the header of the record or else by the interval.
     fn is_sampled(&self, row: usize) -> bool {
-        self.element(RECORD_HEADER, HEADER_IS_SAMPLED).is_some() || self.get(Column::SamplingInterval, row) > 1
+        self.elements.octets(RECORD_HEADER, HEADER_IS_SAMPLED).is_some() || self.get(Column::SamplingInterval, row) > 1
     }
 
     fn time(&mut self, key: &str, column: Column, row: usize) {
@@ -319,19 +307,20 @@ fn type_of(object: &Object<'_, '_>, row: usize) -> &'static str {
 
 fn generic(object: &mut Object<'_, '_>, row: usize) {
     object.text("type", type_of(object, row));
-    let is_sampled = object.is_sampled(row) || object.element(RECORD_HEADER, HEADER_IS_SAMPLED_OF_1_6).is_some();
+    let is_sampled =
+        object.is_sampled(row) || object.elements.octets(RECORD_HEADER, HEADER_IS_SAMPLED_OF_1_6).is_some();
     object.value("sampled", u64::from(is_sampled));
-    object.value("export_sysid", object.element_number(RECORD_HEADER, HEADER_EXPORTER));
+    object.value("export_sysid", object.elements.number(RECORD_HEADER, HEADER_EXPORTER));
     flow(object, row, false);
 }
 
 fn generic_changed(object: &mut Object<'_, '_>, row: usize) {
     object.value("cnt", object.count);
     object.text("type", type_of(object, row));
-    let ident = object.element(RECORD_HEADER, HEADER_IDENT).unwrap_or(b"none");
+    let ident = object.elements.octets(RECORD_HEADER, HEADER_IDENT).unwrap_or(b"none");
     let ident = String::from_utf8_lossy(ident).into_owned();
     object.quoted("ident", |text, _| push_escaped(text, &ident));
-    object.value("export_sysid", object.element_number(RECORD_HEADER, HEADER_EXPORTER));
+    object.value("export_sysid", object.elements.number(RECORD_HEADER, HEADER_EXPORTER));
     flow(object, row, true);
 }
 
@@ -440,7 +429,7 @@ fn vlans_changed(object: &mut Object<'_, '_>, row: usize) {
 
 /// The version of IP is an element of every record of layer 2 that nfcapd writes.
 fn has_layer_2(object: &Object<'_, '_>) -> bool {
-    object.element(0, IP_VERSION).is_some()
+    object.elements.octets(0, IP_VERSION).is_some()
 }
 
 /// Information Elements (IANA): `ipVersion`, `dot1qCustomerVlanId`, `postDot1qCustomerVlanId`,
@@ -456,13 +445,13 @@ fn layer_2(object: &mut Object<'_, '_>, row: usize) {
     object.number("vlanID", Column::SrcVlan, row);
     object.number("post_vlanID", Column::DstVlan, row);
     for (key, id) in ["cust_vlanID", "post_cust_vlanID"].into_iter().zip(CUSTOMER_VLANS) {
-        object.value(key, object.element_number(0, id));
+        object.value(key, object.elements.number(0, id));
     }
     for (key, id) in ["phys_ingress", "phys_egress"].into_iter().zip(PHYSICAL_INTERFACES) {
-        object.value(key, object.element_number(0, id));
+        object.value(key, object.elements.number(0, id));
     }
     object.number("ethertype", Column::Ethertype, row);
-    object.value("ip_version", object.element_number(0, IP_VERSION));
+    object.value("ip_version", object.elements.number(0, IP_VERSION));
 }
 
 /// The first entry of the MPLS label stack (`mplsTopLabelStackSection`), and how many there are: label, traffic class, bottom.
@@ -472,11 +461,11 @@ const LABELS: u16 = 10;
 /// All entries when a record has one.
 fn labels(object: &mut Object<'_, '_>, _row: usize) {
     let ids = LABEL_FIRST..LABEL_FIRST + LABELS;
-    if ids.clone().all(|id| object.element(0, id).is_none()) {
+    if ids.clone().all(|id| object.elements.octets(0, id).is_none()) {
         return;
     }
     for (id, number) in ids.zip(1..) {
-        let entry = object.element_number(0, id);
+        let entry = object.elements.number(0, id);
         let text = format!("{}-{}-{}", entry >> 4, entry >> 1 & 7, entry & 1);
         object.text(&format!("mpls_{number}"), &text);
     }

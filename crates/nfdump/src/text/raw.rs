@@ -5,13 +5,13 @@ use std::io::Write;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use weir_flow::Column;
-use weir_flow::elements::{ElementValue, elements_of_row};
 use weir_formats::nfcapd::{
     HEADER_EXPORTER, HEADER_EXTENSIONS, HEADER_IDENT, HEADER_IS_SAMPLED, HEADER_IS_SAMPLED_OF_1_6, HEADER_SIZE,
     RECORD_HEADER,
 };
 
 use super::cells::push_mac;
+use super::elements::RowElements;
 use super::protocols::push_protocol;
 use super::release::Release;
 use super::rows::{Addresses, Icmp, Numbers};
@@ -51,7 +51,7 @@ const IP_VERSION: u16 = 60;
 struct Record<'a, 'b> {
     batch: &'a RecordBatch,
     row: usize,
-    elements: Vec<ElementValue<'a>>,
+    elements: RowElements<'a>,
     release: Release,
     text: &'b mut Vec<u8>,
     clock: &'b mut ZonedClock,
@@ -64,7 +64,7 @@ impl RowFormat for Records {
         let elements = batch.column_by_name(Column::Elements.name());
         for row in 0..batch.num_rows() {
             self.rows += 1;
-            let elements = elements.map_or_else(Vec::new, |elements| elements_of_row(elements, row));
+            let elements = RowElements::of(elements, row);
             Record { batch, row, elements, release: self.release, text, clock: &mut self.clock }.push(self.rows);
             flush.when_full(text)?;
         }
@@ -130,31 +130,32 @@ impl Record<'_, '_> {
     /// What the header of the record says. Its extensions and its size are those in a file of 1.7; other flows have none.
     fn header(&mut self) {
         if self.release.is_last() {
-            let ident =
-                String::from_utf8_lossy(self.element(RECORD_HEADER, HEADER_IDENT).unwrap_or(b"none")).into_owned();
+            let ident = String::from_utf8_lossy(self.elements.octets(RECORD_HEADER, HEADER_IDENT).unwrap_or(b"none"))
+                .into_owned();
             // no control character of a file reaches a terminal
             let ident: String = ident.chars().filter(|letter| !letter.is_control()).collect();
             self.line("Ident", |text, _| text.extend_from_slice(ident.as_bytes()));
         }
         self.flags();
-        if self.element(RECORD_HEADER, HEADER_EXTENSIONS).is_some() {
-            let set = self.element_number(RECORD_HEADER, HEADER_EXTENSIONS);
+        if self.elements.octets(RECORD_HEADER, HEADER_EXTENSIONS).is_some() {
+            let set = self.elements.number(RECORD_HEADER, HEADER_EXTENSIONS);
             // nfdump numbers extensions from 1
             let numbers: String = (1..64_u32)
                 .filter(|number| set >> *number & 1 == 1)
                 .flat_map(|number| [number.to_string(), " ".to_owned()])
                 .collect();
             self.value("Elements", set.count_ones().into(), &format!(": {numbers}"));
-            self.value("size", self.element_number(RECORD_HEADER, HEADER_SIZE), "");
+            self.value("size", self.elements.number(RECORD_HEADER, HEADER_SIZE), "");
         }
         self.number("engine type", Column::EngineType);
         self.number("engine ID", Column::EngineId);
-        self.value("export sysid", self.element_number(RECORD_HEADER, HEADER_EXPORTER), "");
+        self.value("export sysid", self.elements.number(RECORD_HEADER, HEADER_EXPORTER), "");
     }
 
     fn flags(&mut self) {
-        let is_of_1_6 = || self.element(RECORD_HEADER, HEADER_IS_SAMPLED_OF_1_6).is_some() && !self.release.is_last();
-        let is_sampled = self.element(RECORD_HEADER, HEADER_IS_SAMPLED).is_some()
+        let is_of_1_6 =
+            || self.elements.octets(RECORD_HEADER, HEADER_IS_SAMPLED_OF_1_6).is_some() && !self.release.is_last();
+        let is_sampled = self.elements.octets(RECORD_HEADER, HEADER_IS_SAMPLED).is_some()
             || self.get(Column::SamplingInterval).unwrap_or(0) > 1
             || is_of_1_6();
         let sampled = if is_sampled { "Sampled" } else { "Unsampled" };
@@ -222,7 +223,7 @@ impl Record<'_, '_> {
     /// The entries of the MPLS label stack: label, traffic class, bottom.
     fn labels(&mut self) {
         for (id, number) in LABELS.zip(1..) {
-            let entry = self.element_number(0, id);
+            let entry = self.elements.number(0, id);
             if entry != 0 {
                 let label = format!("MPLS Lbl {number:>2}");
                 let text = format!("{}-{}-{}", entry >> 4, entry >> 1 & 7, entry & 1);
@@ -238,28 +239,17 @@ impl Record<'_, '_> {
         self.number("vlanID", Column::SrcVlan);
         self.number("post vlanID", Column::DstVlan);
         for (label, id) in LAYER_2_ELEMENTS {
-            self.value(label, self.element_number(0, id), "");
+            self.value(label, self.elements.number(0, id), "");
         }
         let ethertype = self.get(Column::Ethertype).unwrap_or(0);
         self.line("ethertype", |text, _| text.extend_from_slice(format!("0x{ethertype:04x}").as_bytes()));
-        self.value("IP version", self.element_number(0, IP_VERSION), "");
+        self.value("IP version", self.elements.number(0, IP_VERSION), "");
     }
 
     /// Whether the record in the file has an extension; `None` when that is not known.
     fn has_extension(&self, number: u16) -> Option<bool> {
-        self.element(RECORD_HEADER, HEADER_EXTENSIONS)?;
-        Some(self.element_number(RECORD_HEADER, HEADER_EXTENSIONS) >> number & 1 == 1)
-    }
-
-    fn element(&self, enterprise: u32, id: u16) -> Option<&[u8]> {
-        let found = self.elements.iter().find(|entry| (entry.enterprise, entry.id) == (enterprise, id))?;
-        Some(found.octets)
-    }
-
-    /// An element that is a number; 0 when it is not there.
-    fn element_number(&self, enterprise: u32, id: u16) -> u64 {
-        let octets = self.element(enterprise, id).unwrap_or_default();
-        octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet))
+        self.elements.octets(RECORD_HEADER, HEADER_EXTENSIONS)?;
+        Some(self.elements.number(RECORD_HEADER, HEADER_EXTENSIONS) >> number & 1 == 1)
     }
 
     fn get(&self, column: Column) -> Option<u64> {

@@ -196,6 +196,11 @@ impl WindowPane {
         Self::of(&rows)
     }
 
+    /// How much its pane has.
+    pub fn size(&self) -> PaneSize {
+        self.rows.size()
+    }
+
     /// Whether some of its rows were aggregated and are gone.
     pub(crate) fn has_released(&self) -> bool {
         self.rows.content().released > 0

@@ -5,7 +5,7 @@ use crossbeam_channel::unbounded;
 use weir_chain::StopSignal;
 use weir_flow::{Column, FlowBatchBuilder};
 use weir_reports::{Journal, Retention};
-use weir_sql::standing::{WindowKind, WindowSpec};
+use weir_sql::standing::{QuerySetup, StandingEngine, StandingOptions, WindowKind, WindowSpec};
 
 use super::*;
 use crate::flow_source::{HistoryArchive, stream};
@@ -97,6 +97,30 @@ fn windows_that_wait_have_no_more_rows_than_a_watch_may_keep() {
     (0..2).for_each(|_| watch.counters.waiting.remove(&windows.recv().expect("a window")));
     // one may wait, whatever it has
     assert_eq!(hand_over(&mut watch, 4, 1_000), (1, 1, 1_000));
+}
+
+/// Of rows that were aggregated before their window closed as many groups may be left as there were rows.
+#[test]
+fn what_was_aggregated_takes_room_of_windows_that_wait() {
+    let text = "SELECT received, count(*) AS n FROM TUMBLE(flows, received, INTERVAL '1' SECOND) GROUP BY received";
+    let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
+    let setup = QuerySetup::default();
+    let plain = engine.prepare(text, &setup).expect("a statement");
+    let early = engine.prepare_early(&plain, text, &setup).expect("a statement").expect("it groups rows");
+    let (closed, _windows) = bounded(64);
+    let mut watch = followed(closed);
+    let mut ended = Vec::new();
+    for received_ms in (0..600).chain(1_000..1_600) {
+        watch.panes.take(&flow(received_ms), &mut ended);
+    }
+    watch.panes.close_through(2_000, &mut ended);
+    assert_eq!(ended.len(), 2);
+    for window in &ended {
+        early.aggregate(&window.rows, Duration::from_mins(1)).expect("aggregated");
+    }
+    watch.hand_over(ended, false);
+    let counts = watch.counters.counts(weir_notify::NotifyCounts::default());
+    assert_eq!((counts.windows_shed, counts.waiting.windows, counts.waiting.rows), (1, 1, 0));
 }
 
 /// With `when_full = "wait"` a chain waits for the follower, and that for the watch: a watch that panics must end all of it.

@@ -259,7 +259,9 @@ fn windows_that_were_aggregated_while_they_were_open_are_answered_alike() {
     for (seed, text) in (0..).zip(SUMS) {
         let mut random = Random::new(seed + 11_000);
         let mut flows = disorder(seed);
-        flows.iter_mut().for_each(|flow| flow.ports = (random.below(7) as u16, random.below(5) as u16));
+        for flow in &mut flows {
+            flow.ports = (random.below(7) as u16, random.below(5) as u16);
+        }
         let setup = QuerySetup::default();
         let mut plain = engine.prepare(text, &setup).expect("a statement");
         let mut early = engine.prepare_early(&plain, text, &setup).expect("a statement").expect(text);

@@ -44,7 +44,7 @@ fn unfinished_messages_take_no_more_memory_than_is_said() {
     let process = collector.child.id();
     let before = kibibytes(process, "VmRSS:");
     // the header of a message of IPFIX (RFC 7011 section 3.1), and less than it says that there is
-    let message = [&[0, 10, 0xff, 0xff][..], &[0; SENT - 4]].concat();
+    let message = [&[0, 10, 0xff, 0xff][..], &vec![0; SENT - 4]].concat();
     let connections: Vec<TcpStream> = (0..CONNECTIONS)
         .map(|_| {
             let mut connection = TcpStream::connect(collector.address).expect("the kernel takes it");
