@@ -432,7 +432,7 @@ test("a sketch is there before the exact picture, and says what it is", async ({
   });
   await weir.open("#/explore");
   const picture = page.locator("section[aria-label=picture]");
-  await expect(picture.getByText("A sketch of 4.17 % of the time")).toBeVisible();
+  await expect(picture.getByText("A sketch of 4.17 % of the flows")).toBeVisible();
   await expect(picture.locator("canvas")).toBeVisible();
   await expectAccessible(page);
   release();

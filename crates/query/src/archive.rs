@@ -19,7 +19,7 @@ use crate::options::go_on;
 use crate::ordered::Ordered;
 use crate::passes::{decoder, has_few_groups, parts};
 use crate::run::share_out_from;
-use crate::scan::{ScanUnit, Wanted, frame_may_have};
+use crate::scan::{FlowScan, ScanUnit, Wanted, frame_may_have};
 use crate::summary::{self, SummaryAnswer};
 use crate::{Admitted, FlowQuery, Progress, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
 
@@ -209,7 +209,17 @@ fn list<T: Send + 'static>(
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Answer<T> {
     let wanted = Wanted::new(question, columns.iter().copied());
-    let scan = flows.scan(&wanted, options).with_unit_pages_max(LISTED_PAGES);
+    listed(flows.scan(&wanted, options), columns, options, each)
+}
+
+/// The flows of a scan, while threads read ahead.
+pub(crate) fn listed<T: Send + 'static>(
+    scan: FlowScan,
+    columns: Vec<Column>,
+    options: &QueryOptions,
+    each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
+) -> Answer<T> {
+    let scan = scan.with_unit_pages_max(LISTED_PAGES);
     let schema = schema(&columns);
     let (threads, answered) = (options.threads.min(scan.units_max()), Arc::clone(&schema));
     let memory = options.memory.reservation("rows of the answer");

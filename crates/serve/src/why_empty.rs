@@ -29,7 +29,7 @@ impl Question<'_> {
         Ok(Some(self.told(EmptyReason::of_question(self.answers, query)?)))
     }
 
-    /// The same of a question of which only parts of its time were read.
+    /// The same of a question of which only parts were read.
     pub(crate) fn why_empty_parts(&self, query: &FlowQuery, rows: usize) -> Answered<Option<WhyEmpty>> {
         if rows > 0 {
             return Ok(None);

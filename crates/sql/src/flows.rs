@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write_batches};
-use weir_query::{Archive, FlowQuery, QueryError, Select};
+use weir_query::{Archive, FlowQuery, QueryError, Sample, Select};
 
 use crate::engine::Totals;
 use crate::output::write_answer;
@@ -135,6 +135,16 @@ impl FlowAnswers {
         }
     }
 
+    /// A list of a part of the flows of a question, for which about `rows_max` flows are read at most; `None` where only the
+    /// engine answers, which draws none.
+    pub fn sample(&self, question: &FlowQuery, rows_max: u64) -> Result<Option<Sample>, EngineError> {
+        match self.direct(|archive| archive.sample(&self.narrowed(question), rows_max)) {
+            Ok(sample) => Ok(Some(sample)),
+            Err(QueryError::NeedsEngine(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Answers a question once for each of `selects`, which take the place of its own, and gives what `take` makes of the
     /// answers, in their order. The flows are read once where that is possible; the engine answers one after the other.
     pub fn ask_several<T, E: From<EngineError>>(
@@ -182,20 +192,13 @@ impl FlowAnswers {
 
     /// The first column of an answer as texts, as tables have them.
     pub fn labels(&self, question: &FlowQuery) -> Result<Vec<String>, EngineError> {
-        let mut labels = Vec::new();
-        for batch in self.ask(question)? {
-            let batch = batch?;
-            let Some((field, values)) = batch.schema_ref().fields().first().zip(batch.columns().first()) else {
-                continue;
-            };
-            let mut texts = ColumnText::new(field, values);
-            for row in 0..batch.num_rows() {
-                let mut text = Vec::new();
-                texts.push(row, &mut text);
-                labels.push(String::from_utf8_lossy(&text).into_owned());
-            }
-        }
-        Ok(labels)
+        labels_of(self.ask(question)?)
+    }
+
+    /// The same of the answer to a question about the flows of a sample, which have passed its filter.
+    pub fn labels_among(&self, question: &FlowQuery, sample: Sample) -> Result<Vec<String>, EngineError> {
+        let answer = self.direct(|archive| archive.ask_sample(question, sample))?;
+        labels_of(answer.map(|batch| batch.map_err(EngineError::from)))
     }
 
     /// What all flows that a question is about carried together.
@@ -250,4 +253,20 @@ impl FlowAnswers {
         let engine = Engine::over(archive.snapshot(), &self.options)?;
         Ok(self.engine.get_or_init(|| engine))
     }
+}
+
+/// The first column of an answer as texts.
+fn labels_of(answer: impl Iterator<Item = Result<RecordBatch, EngineError>>) -> Result<Vec<String>, EngineError> {
+    let mut labels = Vec::new();
+    for batch in answer {
+        let batch = batch?;
+        let Some((field, values)) = batch.schema_ref().fields().first().zip(batch.columns().first()) else { continue };
+        let mut texts = ColumnText::new(field, values);
+        for row in 0..batch.num_rows() {
+            let mut text = Vec::new();
+            texts.push(row, &mut text);
+            labels.push(String::from_utf8_lossy(&text).into_owned());
+        }
+    }
+    Ok(labels)
 }

@@ -79,7 +79,7 @@ impl EmptyReason {
         Ok(self)
     }
 
-    /// Of a question about flows of which only parts of its time were read: what is between them is not known.
+    /// Of a question about flows of which only parts were read: what is between them is not known.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl EmptyReason {
         }
         let is_filtered = question.filter != Predicate::True;
         let passes = if is_filtered { "no flow passes the filter" } else { "no flows" };
-        Ok(Self::new(format!("{passes} in the parts of this time that were read")))
+        Ok(Self::new(format!("{passes} in the parts that were read")))
     }
 
     /// Why whatever is asked about the time of a question has no rows: there are no flows of it.

@@ -9,6 +9,7 @@ use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
 use super::Wanted;
+use super::every::Every;
 use super::file::SegmentFile;
 use super::frame;
 use super::plan::plan;
@@ -22,6 +23,8 @@ pub const SEGMENTS_AHEAD_MAX: usize = 16;
 
 /// Pages of a unit, at most: about 130,000 rows.
 const UNIT_PAGES_MAX: usize = 16;
+/// Rows of a page at least, but for the last of a row group.
+const PAGE_ROWS_MIN: u64 = 1024;
 /// Units that a segment is cut into, at least, unless they are single pages: enough to keep many threads busy.
 const UNITS_PER_SEGMENT: usize = 32;
 
@@ -33,6 +36,8 @@ pub struct FlowScan {
     frames: Vec<TailFrame>,
     batches: Vec<FlowBatch>,
     unit_pages_max: usize,
+    /// Of the pages and deliveries that may have wanted flows, one of so many is read.
+    one_of: usize,
     progress: Arc<Progress>,
     state: Mutex<State>,
     planned: Condvar,
@@ -52,6 +57,11 @@ struct State {
     batches: usize,
     /// Units that were given out.
     units: u64,
+}
+
+/// Pages that a segment has, at most.
+fn pages_max(segment: &Segment) -> usize {
+    usize::try_from(segment.rows.div_ceil(PAGE_ROWS_MIN)).unwrap_or(usize::MAX)
 }
 
 /// The columns of a segment that have a value in some row. Reads no page.
@@ -114,6 +124,7 @@ impl FlowScan {
             frames: sources.frames.clone(),
             batches: sources.batches.clone(),
             unit_pages_max: UNIT_PAGES_MAX,
+            one_of: 1,
             progress: Arc::clone(progress),
             state: Mutex::default(),
             planned: Condvar::new(),
@@ -126,9 +137,14 @@ impl FlowScan {
         Self { unit_pages_max: pages.max(1), ..self }
     }
 
+    /// One of `one_of` pages and deliveries that may have flows that pass, evenly over the archive.
+    pub(crate) fn with_one_of(self, one_of: usize) -> Self {
+        Self { one_of: one_of.max(1), ..self }
+    }
+
     /// Units that there are, at most.
     pub(crate) fn units_max(&self) -> usize {
-        let of_segment = |segment: &Segment| usize::try_from(segment.rows).unwrap_or(usize::MAX).div_ceil(1024).max(1);
+        let of_segment = |segment: &Segment| pages_max(segment).max(1);
         let of_segments = self.segments.iter().map(of_segment).fold(0, usize::saturating_add);
         of_segments.saturating_add(self.frames.len()).saturating_add(self.batches.len())
     }
@@ -154,15 +170,16 @@ impl FlowScan {
                 state.segments += 1;
                 state.plans.push_back(None);
                 drop(state);
-                let units = self.plan(&self.segments[number]);
+                let units = self.plan(&self.segments[number], Every::spread(self.one_of, number));
                 state = self.state();
                 let first = state.segments - state.plans.len();
                 state.plans[number - first] = Some(units);
                 self.planned.notify_all();
             } else if state.plans.is_empty() {
                 if let Some(frame) = self.frames.get(state.frames) {
+                    let is_taken = Every::middle(self.one_of).takes(state.frames);
                     state.frames += 1;
-                    if frame::may_have(frame, &self.wanted) {
+                    if is_taken && frame::may_have(frame, &self.wanted) {
                         return Ok(Some(self.numbered(&mut state, UnitContent::Frame(frame.clone()))));
                     }
                     self.progress.add_rows_pruned(frame.flows() as u64);
@@ -184,10 +201,16 @@ impl FlowScan {
     }
 
     /// The units of a segment. A failure is a unit, so that its place does not depend on threads.
-    fn plan(&self, segment: &Segment) -> VecDeque<UnitContent> {
+    fn plan(&self, segment: &Segment, every: Every) -> VecDeque<UnitContent> {
+        // without opening its file: of very many segments most are left out
+        if self.one_of > 1 && every.of(pages_max(segment)) == 0 {
+            self.progress.add_segments_pruned(1);
+            self.progress.add_rows_pruned(segment.rows);
+            return VecDeque::new();
+        }
         let length = |pages: usize| (pages / UNITS_PER_SEGMENT).clamp(1, self.unit_pages_max);
         let planned = catch_unwind(AssertUnwindSafe(|| {
-            plan((segment, self.snapshot.as_deref()), &self.wanted, &self.progress, length)
+            plan((segment, self.snapshot.as_deref()), (&self.wanted, every), &self.progress, length)
         }));
         match planned.unwrap_or_else(|panic| Err(QueryError::Panicked(reason(&*panic)))) {
             Ok(units) => units,

@@ -22,6 +22,7 @@
 
 mod at_offset;
 mod elements;
+mod every;
 mod file;
 mod filter;
 mod flow_scan;

@@ -7,17 +7,18 @@ use weir_archive::{PageSet, Segment, Snapshot};
 use weir_filter::Predicate;
 
 use super::Wanted;
+use super::every::Every;
 use super::file::SegmentFile;
 use super::filter::PagedFilter;
 use super::segment_plan::SegmentPlan;
 use super::unit::UnitContent;
 use crate::{Progress, QueryError};
 
-/// The units of a segment; none when the index says that it has no wanted flow. `length` says how many pages a unit has
-/// at most, of as many as are read.
+/// The units of a segment; none when the index says that it has no wanted flow. Of the pages that may have one, those of
+/// `every` are read. `length` says how many pages a unit has at most, of as many as are read.
 pub(super) fn plan(
     (segment, snapshot): (&Segment, Option<&Snapshot>),
-    wanted: &Arc<Wanted>,
+    (wanted, every): (&Arc<Wanted>, Every),
     progress: &Arc<Progress>,
     length: impl Fn(usize) -> usize,
 ) -> Result<VecDeque<UnitContent>, QueryError> {
@@ -50,15 +51,24 @@ pub(super) fn plan(
     let file = &plan.file;
     let is_wanted = |page: &usize| pages.as_ref().is_none_or(|pages| pages.contains(*page));
     let all = pages.as_ref().map_or_else(|| file.pages(), PageSet::count);
-    let length = length(all);
+    let length = length(every.of(all));
     let mut units = VecDeque::new();
+    let mut number = 0;
+    let mut is_taken = || {
+        number += 1;
+        every.takes(number - 1)
+    };
     for group in 0..file.row_groups() {
         let of_group = file.group_pages(group);
         if !file.has_pages(group) {
-            units.push_back(UnitContent::Group { segment: Arc::clone(&plan), group });
+            if is_taken() {
+                units.push_back(UnitContent::Group { segment: Arc::clone(&plan), group });
+            } else {
+                progress.add_rows_pruned(file.group_rows(group) as u64);
+            }
             continue;
         }
-        let (read, left): (Vec<usize>, Vec<usize>) = of_group.partition(is_wanted);
+        let (read, left): (Vec<usize>, Vec<usize>) = of_group.partition(|page| is_wanted(page) && is_taken());
         progress.add_rows_pruned(left.iter().map(|page| file.page_rows(*page) as u64).sum());
         for pages in read.chunks(length) {
             units.push_back(UnitContent::Pages { segment: Arc::clone(&plan), group, pages: pages.to_vec() });

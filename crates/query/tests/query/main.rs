@@ -11,6 +11,7 @@ mod mutations;
 mod naive;
 mod networks;
 mod questions;
+mod sample;
 mod saturation;
 mod summaries;
 mod ties;

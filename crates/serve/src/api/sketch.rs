@@ -1,23 +1,21 @@
 //! A time line made of a small part of the flows: soon, and not exact.
 //!
-//! A page draws it while the exact answer is on its way. The time is cut into steps, and of each step a short slice is read; a
-//! flow that is longer than a slice counts there with its part of it, as in a time line, so the rate of a slice is exact for
-//! the slice. What speaks against it is that bursts between two slices are not seen: it is no answer, and says so.
+//! A page draws it while the exact answer is on its way. A part of the flows is drawn evenly ([`drawn`]), and each stands for
+//! those that were not. Where the archive draws none (counts that are scaled, addresses that are replaced), short slices of the
+//! time are read ([`slices`]). What speaks against both is that what is rare or short has too much or nothing: it is no answer,
+//! and says so.
 
-use std::collections::HashMap;
+mod drawn;
+mod slices;
+
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::UInt64Type;
 use axum::extract::State;
 use axum::response::Response;
-use jiff::tz::TimeZone;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use weir_flow::Column;
-use weir_print::ColumnText;
-use weir_query::{FlowQuery, Select, TimeWindow};
-use weir_sql::TimeLine;
+use weir_query::Select;
 
 use super::extract::Params;
 use super::parameters::{MeasureParam, WhichFlows, limit, ranking, single_column};
@@ -31,19 +29,10 @@ use crate::sampling::{SamplingBody, SamplingCounts};
 use crate::service::{Question, Reads, Service};
 use crate::why_empty::WhyEmpty;
 
-/// Steps of a sketch.
+/// Steps of a sketch, at most.
 const STEPS: i64 = 48;
-/// A slice is this part of its step.
-const PARTS: i64 = 24;
-/// The shortest slice: below, most of a sketch would be opening files.
-const SLICE_MIN_MS: i64 = 1000;
 /// Series of their own unless a request asks for another number, and the most.
 const SERIES: (usize, usize) = (8, 50);
-/// Values of each slice that are candidates for a series.
-const CANDIDATES: usize = 200;
-/// Steps of the line of a slice: its amounts are added up, so it matters little.
-const SLICE_STEPS: usize = 4096;
-
 /// Which flows, and how they are drawn.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -82,7 +71,7 @@ pub(crate) struct SketchAnswer {
     series: Vec<SeriesBody>,
     /// Unit of the values.
     unit: String,
-    /// The share of the time that was read.
+    /// The share of the flows, or of the time, that was read; 1 when it is the time line.
     share: f64,
     /// How complete the flows of the window are.
     completeness: CompletenessBody,
@@ -90,7 +79,7 @@ pub(crate) struct SketchAnswer {
     sampling: SamplingBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
-    /// Why there is nothing to draw, when nothing was found in the slices.
+    /// Why there is nothing to draw, when nothing was found in what was read.
     why_empty: Option<WhyEmpty>,
     /// How long the question took.
     took_ms: f64,
@@ -111,223 +100,92 @@ pub(crate) async fn sketch(
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
     let which = which.scaled(params.scaled);
     let top = limit(params.top, SERIES.0, SERIES.1)?;
-    let steps = Steps::of(&which.window)?;
-    let by = params.by.as_deref().map(str::trim).filter(|by| !by.is_empty());
-    let column = by.map(single_column).transpose()?;
-    let ranked = by.map(|by| ranking(by, params.measure, CANDIDATES)).transpose()?.map(|select| which.query(select));
+    if which.window.from_ms.is_none() {
+        return Err(Problem::request("a sketch needs 'from'").with_hint("such as from=-30d"));
+    }
+    let by = params.by.as_deref().map(str::trim).filter(|by| !by.is_empty()).map(By::of).transpose()?;
     let (measure, window) = (params.measure, which.window);
-    let text = which.text(&format!("sketch by={} top={top} measure={}", by.unwrap_or_default(), measure.name()));
+    let name = by.as_ref().map_or("", |by| &by.name);
+    let text = which.text(&format!("sketch by={name} top={top} measure={}", measure.name()));
+    let wish = Wish { which, by, top, measure };
     let work = move |question: &Question<'_>| {
-        question.check(ranked.as_ref().unwrap_or(&which.query(list(&[]))))?;
-        let labels = match &ranked {
-            Some(query) => largest(question, &steps, query, measure, top)?,
-            None => Vec::new(),
-        };
-        let (mut rates, mut counts): (Vec<SeriesBody>, _) = (Vec::new(), SamplingCounts::default());
-        let mut rows = 0;
-        for step in 0..steps.count {
-            let line = TimeLine::new(measure.rate(), steps.slice(step), TimeZone::UTC);
-            let line = match column {
-                Some(column) => line.by(column, labels.clone()),
-                None => line,
-            };
-            let (found, count) = of_slice(question, line, &which, steps.slice(step), &mut counts)?;
-            rows += count;
-            steps.add(step, &found, &mut rates);
+        let all = wish.which.query(list(&[]));
+        question.check(&all)?;
+        if let Some(by) = &wish.by {
+            question.check(&wish.which.query(ranking(&by.name, measure, top)?))?;
         }
-        let all = which.query(list(&[]));
-        let why_empty = question.why_empty_parts(&all, rows)?;
-        let notes = (&question.completeness(&all)?, &question.sampling_of_some(&all, &counts), why_empty.as_ref());
-        body(&steps, &rates, measure, notes, question.position())
+        let picture = match drawn::picture(question, &wish)? {
+            Some(picture) => picture,
+            None => slices::picture(question, &wish)?,
+        };
+        let why_empty = match picture.share {
+            1.0 => question.why_empty(&all, picture.rows)?,
+            _ => question.why_empty_parts(&all, picture.rows)?,
+        };
+        let sampling = question.sampling_of_some(&all, &picture.counts);
+        body(&picture, measure, (&question.completeness(&all)?, &sampling, why_empty.as_ref()), question.position())
     };
     service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
 }
 
-/// What a slice carried per second, by series, and how many rows it has.
-fn of_slice(
-    question: &Question<'_>,
-    mut line: TimeLine,
-    which: &WhichFlows,
-    slice: TimeWindow,
-    counts: &mut SamplingCounts,
-) -> Answered<(Vec<(String, f64)>, usize)> {
-    let mut rows = 0;
-    let columns = SamplingCounts::with_columns(line.columns());
-    let query = FlowQuery { window: slice, ..which.query(list(&columns)) };
-    for batch in question.answers.ask(&query)? {
-        let batch = batch?;
-        rows += batch.num_rows();
-        line.add(&batch);
-        counts.add(&batch);
+/// What flows are told apart by.
+struct By {
+    name: String,
+    column: Column,
+}
+
+impl By {
+    fn of(name: &str) -> Answered<Self> {
+        Ok(Self { name: name.to_owned(), column: single_column(name)? })
     }
-    let chart = line.chart(String::new(), SLICE_STEPS);
-    let length_ms = slice.until_ms.zip(slice.from_ms).map_or(1, |(until, from)| until - from + 1);
-    let part = chart.step_ms as f64 / length_ms as f64;
-    let mean = |rates: &[f64]| rates.iter().sum::<f64>() * part;
-    let found = chart.series.iter().map(|series| (series.label.clone(), mean(&series.rates))).collect();
-    Ok((found, rows))
+}
+
+/// What is to be drawn.
+struct Wish {
+    which: WhichFlows,
+    by: Option<By>,
+    top: usize,
+    measure: MeasureParam,
+}
+
+/// What was drawn.
+struct Picture {
+    step_ms: i64,
+    /// When each step begins.
+    times: Vec<i64>,
+    series: Vec<SeriesBody>,
+    /// How much of it was read.
+    share: f64,
+    /// Flows that were read and passed.
+    rows: usize,
+    counts: SamplingCounts,
 }
 
 fn list(columns: &[Column]) -> Select {
     Select::List { columns: columns.to_vec(), sorting: None, limit: None }
 }
 
-/// The values that have most in all slices together, the largest first.
-fn largest(
-    question: &Question<'_>,
-    steps: &Steps,
-    ranked: &FlowQuery,
-    measure: MeasureParam,
-    top: usize,
-) -> Answered<Vec<String>> {
-    let mut sums: HashMap<String, u64> = HashMap::new();
-    for step in 0..steps.count {
-        let query = FlowQuery { window: steps.slice(step), ..ranked.clone() };
-        for batch in question.answers.ask(&query)? {
-            add_counts(&batch?, measure.name(), &mut sums);
-        }
-    }
-    let mut sums: Vec<(String, u64)> = sums.into_iter().collect();
-    sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    sums.truncate(top);
-    Ok(sums.into_iter().map(|(label, _)| label).collect())
-}
-
-fn add_counts(batch: &RecordBatch, measure: &str, sums: &mut HashMap<String, u64>) {
-    let counts = batch.column_by_name(measure).and_then(|counts| counts.as_primitive_opt::<UInt64Type>());
-    let Some((field, values)) = batch.schema_ref().fields().first().zip(batch.columns().first()) else { return };
-    let mut texts = ColumnText::new(field, values);
-    for row in 0..batch.num_rows() {
-        let mut text = Vec::new();
-        texts.push(row, &mut text);
-        let count = counts.filter(|counts| counts.is_valid(row)).map_or(0, |counts| counts.value(row));
-        let sum = sums.entry(String::from_utf8_lossy(&text).into_owned()).or_default();
-        *sum = sum.saturating_add(count);
-    }
-}
-
-/// `length` in `parts`, rounded up.
-fn at_least(length: i64, parts: i64) -> i64 {
-    (length / parts) + i64::from(length % parts > 0)
-}
-
-/// How a time is cut.
-#[derive(Debug, Clone)]
-struct Steps {
-    window: TimeWindow,
-    from_ms: i64,
-    length_ms: i64,
-    step_ms: i64,
-    slice_ms: i64,
-    count: i64,
-}
-
-impl Steps {
-    fn of(window: &TimeWindow) -> Answered<Self> {
-        let Some(from_ms) = window.from_ms else {
-            return Err(Problem::request("a sketch needs 'from'").with_hint("such as from=-30d"));
-        };
-        let until_ms = window.until_ms.unwrap_or_else(now_ms);
-        // the last millisecond belongs to the window
-        let length_ms = until_ms.saturating_sub(from_ms).saturating_add(1).max(1);
-        let step_ms = at_least(length_ms, STEPS).max(SLICE_MIN_MS);
-        let slice_ms = (step_ms / PARTS).clamp(SLICE_MIN_MS, step_ms);
-        Ok(Self { window: *window, from_ms, length_ms, step_ms, slice_ms, count: at_least(length_ms, step_ms) })
-    }
-
-    /// The middle of a step; the last step may be shorter than the others.
-    fn slice(&self, step: i64) -> TimeWindow {
-        let begin_ms = step * self.step_ms;
-        let step_ms = self.step_ms.min(self.length_ms - begin_ms);
-        let slice_ms = self.slice_ms.min(step_ms);
-        let from_ms = self.from_ms + begin_ms + (step_ms - slice_ms) / 2;
-        TimeWindow { from_ms: Some(from_ms), until_ms: Some(from_ms + slice_ms - 1), ..self.window }
-    }
-
-    fn times(&self) -> impl Iterator<Item = i64> + '_ {
-        (0..self.count).map(|step| self.from_ms + step * self.step_ms)
-    }
-
-    /// Adds what a slice carried. A series that a slice does not have carried nothing there.
-    fn add(&self, step: i64, found: &[(String, f64)], series: &mut Vec<SeriesBody>) {
-        for (label, rate) in found {
-            let at = series.iter().position(|series| series.name == *label).unwrap_or_else(|| {
-                series.push(SeriesBody { name: label.clone(), values: vec![Some(0.0); self.count as usize] });
-                series.len() - 1
-            });
-            series[at].values[step as usize] = Some(*rate);
-        }
-    }
-}
-
 /// The body of a sketch. A step that has not begun is not zero: nothing is known of it.
 fn body(
-    steps: &Steps,
-    series: &[SeriesBody],
+    picture: &Picture,
     measure: MeasureParam,
     (completeness, sampling, why_empty): (&CompletenessBody, &SamplingBody, Option<&WhyEmpty>),
     position: u64,
 ) -> Answered<CachedAnswer> {
-    let (times, now): (Vec<i64>, i64) = (steps.times().collect(), now_ms());
+    let now = now_ms();
     let known = |series: &SeriesBody| SeriesBody {
         name: series.name.clone(),
-        values: times.iter().zip(&series.values).map(|(time, rate)| rate.filter(|_| *time < now)).collect(),
+        values: picture.times.iter().zip(&series.values).map(|(time, rate)| rate.filter(|_| *time < now)).collect(),
     };
     Ok(CachedAnswer::open_json(format!(
         "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"share\":{},\"completeness\":{},\"sampling\":{},\"position\":{position},\"why_empty\":{}",
-        steps.step_ms,
-        serde_json::to_string(&times)?,
-        serde_json::to_string(&series.iter().map(known).collect::<Vec<_>>())?,
+        picture.step_ms,
+        serde_json::to_string(&picture.times)?,
+        serde_json::to_string(&picture.series.iter().map(known).collect::<Vec<_>>())?,
         serde_json::to_string(measure.rate().unit())?,
-        steps.slice_ms as f64 / steps.step_ms as f64,
+        picture.share,
         serde_json::to_string(completeness)?,
         serde_json::to_string(sampling)?,
         serde_json::to_string(&why_empty)?,
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn window(from_ms: Option<i64>, until_ms: Option<i64>) -> TimeWindow {
-        TimeWindow { from_ms, until_ms, ..TimeWindow::default() }
-    }
-
-    #[test]
-    fn slices_are_inside_of_their_steps() {
-        let day = 86_400_000;
-        let steps = Steps::of(&window(Some(0), Some(day - 1))).expect("steps");
-        assert_eq!((steps.count, steps.step_ms, steps.slice_ms), (48, 1_800_000, 75_000));
-        let slices: Vec<(i64, i64)> = (0..steps.count)
-            .map(|step| steps.slice(step))
-            .filter_map(|slice| slice.from_ms.zip(slice.until_ms))
-            .collect();
-        for (time, (from, until)) in steps.times().zip(&slices) {
-            assert!(*from >= time && *until < time + steps.step_ms, "{time}: {from} to {until}");
-            assert_eq!(until - from + 1, steps.slice_ms);
-        }
-        assert!(slices.last().is_some_and(|(_, until)| *until < day));
-    }
-
-    #[test]
-    fn a_short_time_is_read_as_a_whole() {
-        let steps = Steps::of(&window(Some(0), Some(9_999))).expect("steps");
-        assert_eq!((steps.count, steps.step_ms, steps.slice_ms), (10, 1000, 1000));
-        // to the last millisecond, and not beyond
-        let steps = Steps::of(&window(Some(0), Some(29_500))).expect("steps");
-        assert_eq!((steps.count, steps.slice(29)), (30, window(Some(29_000), Some(29_500))));
-        assert!(Steps::of(&window(None, Some(1))).expect_err("no begin").hint.is_some());
-    }
-
-    #[test]
-    fn a_series_that_comes_later_carried_nothing_before() {
-        let steps = Steps::of(&window(Some(0), Some(2999))).expect("steps");
-        let mut series = Vec::new();
-        steps.add(0, &[("a".to_owned(), 1.0)], &mut series);
-        steps.add(2, &[("a".to_owned(), 2.0), ("b".to_owned(), 3.0)], &mut series);
-        let values: Vec<_> = series.iter().map(|series| (series.name.as_str(), series.values.clone())).collect();
-        assert_eq!(values[0], ("a", vec![Some(1.0), Some(0.0), Some(2.0)]));
-        assert_eq!(values[1], ("b", vec![Some(0.0), Some(0.0), Some(3.0)]));
-    }
 }

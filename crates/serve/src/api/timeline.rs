@@ -141,7 +141,7 @@ pub(crate) async fn timeline(
 /// would end with a fall. Without flows nothing is known before the half of it is over. Flows are never left out: those of the
 /// first tenth are spread over a tenth, or one of them would be a peak, and those of a time to come, by clocks that are ahead,
 /// over the whole step.
-fn known_rate(rate: f64, begin_ms: i64, step_ms: i64, now_ms: i64) -> Option<f64> {
+pub(super) fn known_rate(rate: f64, begin_ms: i64, step_ms: i64, now_ms: i64) -> Option<f64> {
     let over_ms = now_ms.saturating_sub(begin_ms);
     let is_known = rate > 0.0 || (over_ms > 0 && over_ms.saturating_mul(2) >= step_ms);
     let part = if (1..step_ms).contains(&over_ms) { (over_ms as f64 / step_ms as f64).max(SHORTEST_PART) } else { 1.0 };
