@@ -13,9 +13,9 @@ use crate::sampling::SamplingCounts;
 use crate::service::Question;
 
 /// Flows that are read for the lines, about: some tenths of a second.
-const ROWS_MAX: u64 = 5_000_000;
+const ROWS_MAX: u64 = 3_500_000;
 /// Flows that are read to find the values with a series of their own.
-const RANKED_ROWS_MAX: u64 = 1_000_000;
+const RANKED_ROWS_MAX: u64 = 500_000;
 
 /// What is to be drawn, of a part of the flows; `None` where the archive draws none.
 pub(super) fn picture(question: &Question<'_>, wish: &Wish) -> Answered<Option<Picture>> {
