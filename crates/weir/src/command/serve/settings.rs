@@ -199,9 +199,9 @@ impl EnrichmentSection {
     fn files(self) -> EnrichmentFiles {
         let AddressFileOptions { asn_mmdb, geo_mmdb, labels } = self.addresses;
         let limits = VersionLimits { versions_max: self.versions_max, octets_max: self.versions_size_max.bytes() };
-        let interfaces = self.exporters.interfaces;
+        let (interfaces, routes) = (self.exporters.interfaces, self.routes.routes);
         // the service knows the archive, where versions are
-        EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces, versions: None, limits: Some(limits) }
+        EnrichmentFiles { asn_mmdb, routes, geo_mmdb, labels, interfaces, versions: None, limits: Some(limits) }
     }
 }
 
@@ -437,6 +437,7 @@ impl Settings {
             file.take_if(|file| missing.contains(file));
         }
         kept.routes.routes.retain(|file| !missing.contains(file));
+        asked.routes.retain(|file| !missing.contains(file));
         self.chains.retain(|file| !missing.contains(file));
     }
 
