@@ -4,7 +4,8 @@
 //! dumps of routing tables, files of prefixes or address databases ([`RouteTableBuilder`]), and then read by any number of
 //! threads. A [`Database`] is a `MaxMind` DB file. Look-ups go through a trie of six bits a level whose nodes are two words
 //! of bits (module `trie`). What speaks against it is that a table is not changed but built anew, which takes about a
-//! second; [`SharedRouteTable`] puts the new one in the place of the old one while others look addresses up.
+//! second; [`SharedRouteTable`] puts the new one in the place of the old one while others look addresses up, and a
+//! [`RouteFile`] that is open already is not made once more.
 //! [`FileVersions`] are the files that tables were made of before, for questions about the past.
 
 mod trie;
@@ -26,6 +27,8 @@ pub use shared::SharedRouteTable;
 
 mod builder;
 pub use builder::{AsChoice, Defect, LoadReport, RouteTableBuilder, RoutingError};
+mod route_files;
+pub use route_files::{RouteFile, RouteFileError, autonomous_system};
 mod input;
 mod mrt;
 mod prefix_lines;

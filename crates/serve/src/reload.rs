@@ -1,4 +1,4 @@
-//! What may change while the service runs: users and roles, certificates, what is known about addresses.
+//! What may change while the service runs: users and roles, certificates, what is known about addresses, who may send flows.
 //!
 //! Everything new is read before anything of it is put in place: a file that is wrong leaves all as it was, and says why.
 //! Questions that run go on as they began, except those of users who are gone or have other rights: these are cancelled.
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use tokio::sync::watch;
+use toml::Table;
 use utoipa::ToSchema;
 use weir_chain::OptionError;
 use weir_sql::EnrichmentFiles;
@@ -23,14 +24,16 @@ pub struct Reloaded {
     pub users: Vec<User>,
     /// Files about addresses and interfaces.
     pub enrichment: EnrichmentFiles,
+    /// Options of what collects that apply while it runs; `None` when it goes on with those that it has.
+    pub collecting: Option<Table>,
     /// Sections that are not as they were and take a restart.
     pub restart_needed: Vec<String>,
 }
 
 /// Reads the configuration again.
 type Read = dyn Fn() -> Result<Reloaded, OptionError> + Send + Sync;
-/// Tells the rest of the process to read its files again.
-type Tell = dyn Fn() + Send + Sync;
+/// Tells the rest of the process to read its files again, and what collects its new options.
+type Tell = dyn Fn(Option<Table>) + Send + Sync;
 
 /// How the configuration is read again, by whoever runs the service.
 #[derive(Clone)]
@@ -46,10 +49,10 @@ impl std::fmt::Debug for Reloader {
 }
 
 impl Reloader {
-    /// `read` reads the configuration; `tell` is called once all of it is in place.
+    /// `read` reads the configuration; `tell` is called once all of it is in place, with the new options of what collects.
     pub fn new(
         read: impl Fn() -> Result<Reloaded, OptionError> + Send + Sync + 'static,
-        tell: impl Fn() + Send + Sync + 'static,
+        tell: impl Fn(Option<Table>) + Send + Sync + 'static,
     ) -> Self {
         Self { read: Arc::new(read), tell: Arc::new(tell) }
     }

@@ -47,7 +47,7 @@ impl Service {
         let reloader = self.options.reloader.as_ref();
         let reloader =
             reloader.ok_or_else(|| Problem::not_found("there is no configuration that could be read again"))?;
-        let Reloaded { users, enrichment, restart_needed } = (reloader.read)()?;
+        let Reloaded { users, enrichment, collecting, restart_needed } = (reloader.read)()?;
         check(self.listening.address, &users).map_err(|error| Problem::request(error.to_string()))?;
         check_still_users(self.access.has_users(), &users)?;
         let enrichment = Enrichment::load(&enrichment.with_versions_of(self.archive.folder()));
@@ -68,7 +68,7 @@ impl Service {
         let enrichment = Arc::new(enrichment);
         self.archive.set_enrichment(Arc::clone(&enrichment));
         self.archive.set_corrections(Arc::new(corrections));
-        (reloader.tell)();
+        (reloader.tell)(collecting);
         // this waits for a disk, and for whoever else keeps versions, without a limit: a thread does
         self.reloads.versions.begin(enrichment);
         Ok(answer)

@@ -5,7 +5,9 @@
 //! the one that was valid then; `times_of_flows` adds the time of the flow where a statement gives none. What speaks
 //! against looking up at all is that a version which nobody kept is gone: the transform `enrich` keeps what was known
 //! in the flows themselves. Names of interfaces come from a file, and where that has none from what exporters reported:
-//! the newest name of each, or that of a time.
+//! the newest name of each, or that of a time. Autonomous systems come from a database, and where that has none from
+//! routes. Of these no versions are kept, because a dump of all routes is large and there is one every few hours; whoever
+//! keeps systems with the flows looks into the same tables.
 
 mod versions;
 
@@ -23,7 +25,9 @@ use datafusion::logical_expr::{
 };
 use weir_flow::schema::arrow_type;
 use weir_flow::{ColumnType, parse_address};
-use weir_routes::{Database, InterfaceNames, PrefixMap, VersionLimits, read_labels};
+use weir_routes::{
+    Database, InterfaceNames, PrefixMap, RouteFile, RouteTable, VersionLimits, autonomous_system, read_labels,
+};
 
 use crate::EngineError;
 use crate::functions::LOOK_UPS;
@@ -45,6 +49,8 @@ pub(crate) const INTERFACES: &str = "interfaces";
 pub struct EnrichmentFiles {
     /// Autonomous systems: a `MaxMind` DB file.
     pub asn_mmdb: Option<PathBuf>,
+    /// Autonomous systems of addresses that this one does not have: MRT dumps of routing tables, or lines of prefixes.
+    pub routes: Vec<PathBuf>,
     /// Countries: a `MaxMind` DB file.
     pub geo_mmdb: Option<PathBuf>,
     /// Labels: lines `prefix,label`.
@@ -74,6 +80,7 @@ impl EnrichmentFiles {
 #[derive(Debug, Default)]
 pub struct Enrichment {
     asn: Option<VersionedTable<PrefixMap<u32>>>,
+    routes: Vec<Arc<RouteTable>>,
     countries: Option<VersionedTable<PrefixMap<String>>>,
     labels: Option<VersionedTable<PrefixMap<String>>>,
     interfaces: Option<VersionedTable<InterfaceNames>>,
@@ -90,6 +97,7 @@ impl Enrichment {
             asn: VersionedTable::load(&files.file(ASN, files.asn_mmdb.as_ref()), |path| {
                 open(path)?.autonomous_systems().map_err(EngineError::enrichment)
             })?,
+            routes: files.routes.iter().map(|path| routes_of(path)).collect::<Result<_, _>>()?,
             countries: VersionedTable::load(&files.file(COUNTRIES, files.geo_mmdb.as_ref()), |path| {
                 open(path)?.countries().map_err(EngineError::enrichment)
             })?,
@@ -133,6 +141,15 @@ impl Enrichment {
     }
 }
 
+/// The routes of a file. What could not be used of it is in the log.
+fn routes_of(path: &Path) -> Result<Arc<RouteTable>, EngineError> {
+    let file = RouteFile::open(path).map_err(EngineError::enrichment)?;
+    if let Some(warning) = file.warning {
+        tracing::warn!("{warning}");
+    }
+    Ok(file.table)
+}
+
 fn open(path: &Path) -> Result<Database, EngineError> {
     Database::open(path).map_err(EngineError::enrichment)
 }
@@ -165,10 +182,18 @@ impl Enrichment {
             table?.at(at_ms)?.find_octets(octets).cloned()
         }
         KnownAddress {
-            asn: find(self.asn.as_ref(), octets, at_ms),
+            asn: find(self.asn.as_ref(), octets, at_ms).or_else(|| self.system_by_route(octets)),
             country: find(self.countries.as_ref(), octets, at_ms),
             label: find(self.labels.as_ref(), octets, at_ms),
         }
+    }
+
+    /// The autonomous system of the route of an address, 4 or 16 octets in network order.
+    fn system_by_route(&self, octets: &[u8]) -> Option<u32> {
+        if self.routes.is_empty() {
+            return None;
+        }
+        autonomous_system(self.routes.iter().map(|table| &**table), ip(octets)?)
     }
 
     /// The name of an interface by the file, at a time or by the newest version; exporters may have reported another.
@@ -266,7 +291,7 @@ impl LookUp {
     fn is_configured(&self) -> bool {
         match self.what {
             What::Country => self.tables.countries.is_some(),
-            What::Asn => self.tables.asn.is_some(),
+            What::Asn => self.tables.asn.is_some() || !self.tables.routes.is_empty(),
             What::Label => self.tables.labels.is_some(),
             What::IfName => true,
         }
@@ -286,7 +311,11 @@ impl LookUp {
         match self.what {
             What::Asn => {
                 let mut tables = TablesByRow::new(self.tables.asn.as_ref(), times);
-                let find = |(row, octets): (usize, Option<&[u8]>)| tables.table(row)?.find_octets(octets?).copied();
+                let find = |(row, octets): (usize, Option<&[u8]>)| {
+                    let octets = octets?;
+                    let known = tables.table(row).and_then(|table| table.find_octets(octets)).copied();
+                    known.or_else(|| self.tables.system_by_route(octets))
+                };
                 Arc::new(addresses.enumerate().map(find).collect::<UInt32Array>())
             }
             What::Country => texts(addresses, TablesByRow::new(self.tables.countries.as_ref(), times)),

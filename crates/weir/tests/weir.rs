@@ -83,6 +83,8 @@ mod serve_metrics;
 mod serve_process;
 #[path = "weir/serve_sampling.rs"]
 mod serve_sampling;
+#[path = "weir/serve_senders.rs"]
+mod serve_senders;
 #[cfg(feature = "snmp")]
 #[path = "weir/serve_snmp.rs"]
 mod serve_snmp;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use weir_archive::{ArchiveError, Snapshot};
 use weir_chain::{
-    Built, Burst, ByteSize, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled,
-    ReloadSignal, Role, Source,
+    Built, Burst, ByteSize, ComponentError, ComponentKind, Counter, Given, Notices, Opener, OptionError, Outlet,
+    Pulled, ReloadSignal, Role, Source,
 };
 use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, SocketInfo, Transport};
 use weir_flow::SequenceRow;
@@ -20,7 +20,7 @@ use weir_flow::SequenceRow;
 use crate::books_counters::{BooksCounters, watch_drops};
 use crate::flow_filter::{FlowFilter, filtered_counter};
 pub use options::CollectorSourceOptions;
-use options::collector_options;
+use options::{ListenOptions, collector_options};
 
 /// A live collector.
 pub const KIND: ComponentKind<CollectorSourceOptions> = ComponentKind {
@@ -52,7 +52,8 @@ fn configure(options: CollectorSourceOptions) -> Result<Opener, OptionError> {
         let (counters, filtered) = (BooksCounters::new(context), filtered_counter(context));
         let drops = watch_drops(context, collector.drops())
             .map_err(|error| ComponentError::caused("cannot start a thread", error))?;
-        let reload = Reload { signal: context.reload.clone(), given, notices: context.notices.clone() };
+        let (component, signal) = (context.name.clone(), context.reload.clone());
+        let reload = Reload { component, signal, given, notices: context.notices.clone() };
         Ok(Built::Source(Box::new(Live {
             collector,
             filter: filter.clone(),
@@ -122,6 +123,7 @@ struct Live {
 
 /// What is read again when that is asked for.
 struct Reload {
+    component: String,
     signal: ReloadSignal,
     given: CollectorSourceOptions,
     notices: Notices,
@@ -133,7 +135,7 @@ impl Reload {
         if !self.signal.take() {
             return;
         }
-        let options = collector_options(self.given.clone()).map_err(|error| ComponentError::new(error.message));
+        let options = self.options().and_then(collector_options).map_err(|error| ComponentError::new(error.message));
         let reloaded = options.and_then(|options| {
             collector.reload(&options).map_err(|error| ComponentError::caused("the files of certificates", error))
         });
@@ -141,6 +143,15 @@ impl Reload {
             Ok(()) => self.notices.send("certificates, revocation lists and networks were read again"),
             Err(error) => self.notices.send(&format!("nothing new is used: {}", error.chain())),
         }
+    }
+
+    /// The options that it began with, with the senders of those that have come since.
+    fn options(&self) -> Result<CollectorSourceOptions, OptionError> {
+        let begun_with = self.given.clone();
+        let Some(changed) = self.signal.options_of(&self.component) else { return Ok(begun_with) };
+        let ListenOptions { listen, allow, .. } =
+            weir_chain::options::read(&Given::from_table(changed, Path::new("")))?;
+        Ok(CollectorSourceOptions { listening: ListenOptions { listen, allow, ..begun_with.listening }, ..begun_with })
     }
 }
 
@@ -176,6 +187,7 @@ mod tests {
 
     use arrow::array::AsArray;
     use arrow::datatypes::UInt64Type;
+    use weir_chain::toml::Table;
     use weir_chain::{AnyKind, compliance};
     use weir_export::{ExporterConfig, Version};
     use weir_generate::{SendPlan, Stream, TrafficModel, send};
@@ -374,6 +386,73 @@ mod tests {
             context.reload.ask();
             let seen = context.counters.counter("datagrams_undecodable").get();
             until("datagrams_undecodable", seen + 2, &mut source);
+        }
+    }
+
+    fn given(text: &str) -> CollectorSourceOptions {
+        weir_chain::options::parse(text).expect("options")
+    }
+
+    /// Networks that are written into the options change while it runs, those of 'allow' and those of a listener.
+    #[test]
+    fn other_senders_are_allowed_while_it_runs() {
+        let (own, other) = (weir_testkit::ports::free_address(), weir_testkit::ports::free_address());
+        let text = |of_own: &str, allow: &str| {
+            format!("listen = ['udp://{own}?allow={of_own}', 'udp://{other}']\nallow = '{allow}'")
+        };
+        let (nobody_here, this_host) = ("192.0.2.0/24", "127.0.0.1");
+        let begun_with = text(nobody_here, nobody_here);
+        let (Built::Source(mut source), context) = compliance::open(COLLECTOR, &begun_with) else { panic!("a source") };
+        let mut out = Outlet::new();
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let (taken, refused) = ("datagrams_undecodable", "datagrams_not_allowed");
+        let mut counts_what_comes_to = |listener: SocketAddr, name: &'static str| {
+            let give_up = std::time::Instant::now() + Duration::from_mins(2);
+            let before = context.counters.counter(name).get();
+            while context.counters.counter(name).get() == before {
+                assert!(std::time::Instant::now() < give_up, "{name} of {listener}");
+                socket.send_to(b"no flows", listener).expect("sent");
+                source.pull(&mut out).expect("no failure");
+            }
+        };
+        counts_what_comes_to(own, refused);
+        counts_what_comes_to(other, refused);
+        for (of_own, allow, takes, refuses) in
+            [(this_host, nobody_here, own, other), (nobody_here, this_host, other, own)]
+        {
+            let senders = given(&text(of_own, allow)).senders_after(&given(&begun_with)).expect("networks");
+            context.reload.ask_with("collector", senders.expect("nothing else has changed"));
+            counts_what_comes_to(takes, taken);
+            counts_what_comes_to(refuses, refused);
+        }
+        // a wish without options leaves those that came last
+        context.reload.ask();
+        counts_what_comes_to(own, refused);
+        counts_what_comes_to(other, taken);
+    }
+
+    #[test]
+    fn what_takes_another_collector_is_not_taken_for_other_senders() {
+        let begun_with = given("listen = ['udp://127.0.0.1:1?allow=192.0.2.0/24', 'tcp://127.0.0.1:2']\nsockets = 2");
+        let senders = |text: &str| given(text).senders_after(&begun_with);
+        let others = "listen = ['udp://127.0.0.1:1', 'tcp://127.0.0.1:2?allow=2001:db8::/32']\nallow = ['192.0.2.7']";
+        let expected: Table = others.parse().expect("a table");
+        assert_eq!(senders(&format!("{others}\nsockets = 2")).expect("networks"), Some(expected));
+        let listen = "listen = ['udp://127.0.0.1:1', 'tcp://127.0.0.1:2']";
+        for other in [
+            format!("{listen}\nsockets = 3"),
+            listen.to_owned(),
+            "listen = ['tcp://127.0.0.1:2', 'udp://127.0.0.1:1']\nsockets = 2".to_owned(),
+            "listen = ['udp://127.0.0.1:1']\nsockets = 2".to_owned(),
+        ] {
+            assert_eq!(senders(&other).expect("networks"), None, "{other}");
+        }
+        for (wrong, expected) in [
+            ("allow = '192.0.2.0/33'", "'192.0.2.0/33' is no network"),
+            ("allow = '@no-such-file'", "cannot read the networks in no-such-file"),
+        ] {
+            let error = senders(&format!("{listen}\nsockets = 2\n{wrong}")).expect_err("wrong").message;
+            assert!(error.contains(expected), "{error}");
         }
     }
 

@@ -13,7 +13,9 @@ use tokio::sync::watch;
 use weir_flight::{FlightCounts, FlightOptions, FlightServer};
 use weir_testkit::certificates::{Certificate, Says};
 
-use self::service::{FLOWS, PATIENCE, TestService, by_engine, client, memory_octets, python_with, wait_until};
+use self::service::{
+    Conversation, FLOWS, PATIENCE, TestService, by_engine, client, memory_octets, python_with, wait_until,
+};
 
 /// What ADBC's tests need.
 const ADBC: (&str, &str) = ("adbc_driver_flightsql, pyarrow", "adbc-driver-flightsql and pyarrow from PyPI");
@@ -92,20 +94,38 @@ fn adbc_logs_in_over_tls() {
     assert!(server.count("logins_refused") >= 2);
 }
 
-/// The driver comes from Maven: `org.apache.arrow:flight-sql-jdbc-driver`.
+/// Java, and the path of the driver, which comes from Maven (`org.apache.arrow:flight-sql-jdbc-driver`); the test is skipped
+/// without them.
+fn java_with_driver() -> Option<(PathBuf, String)> {
+    let javac = weir_testkit::program("javac")?;
+    let Some(jar) = std::env::var_os("WEIR_FLIGHT_JDBC").map(PathBuf::from).filter(|jar| jar.is_file()) else {
+        weir_testkit::skip("flight-sql-jdbc", "WEIR_FLIGHT_JDBC names no jar of flight-sql-jdbc-driver");
+        return None;
+    };
+    Some((javac.with_file_name("java"), jar.display().to_string()))
+}
+
+/// What the driver wants of Java.
+const OPENED: &str = "--add-opens=java.base/java.nio=ALL-UNNAMED";
+
 #[test]
 fn jdbc_lists_tables_and_asks() {
-    let Some(javac) = weir_testkit::program("javac") else { return };
-    let Some(jar) = std::env::var_os("WEIR_FLIGHT_JDBC").map(PathBuf::from).filter(|jar| jar.is_file()) else {
-        return weir_testkit::skip("flight-sql-jdbc", "WEIR_FLIGHT_JDBC names no jar of flight-sql-jdbc-driver");
-    };
+    let Some((java, jar)) = java_with_driver() else { return };
     let server = Server::start();
-    let before = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", &jar.display().to_string()];
-    let arguments = [server.address.port().to_string(), FLOWS.to_string()];
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let said = client(&javac.with_file_name("java"), &before, &script("FlightJdbc.java"), &arguments);
+    let (port, flows) = (server.address.port().to_string(), FLOWS.to_string());
+    let said = client(&java, &[OPENED, "-cp", &jar], &script("FlightJdbc.java"), &[&port, &flows]);
     let expected = by_engine("SELECT count(*), sum(bytes) FROM flows WHERE dst_port = 443");
     assert!(said.contains(&format!("sums {expected}")), "{said}");
+}
+
+/// `Statement.cancel()` of the driver resets the call that answers; it sends no request to cancel.
+#[test]
+fn what_jdbc_cancels_works_no_more() {
+    let Some((java, jar)) = java_with_driver() else { return };
+    let server = Server::start();
+    let (port, flows) = (server.address.port().to_string(), FLOWS.to_string());
+    let client = Conversation::begin(&java, &[OPENED, "-cp", &jar], &script("FlightJdbcCancel.java"), &[&port, &flows]);
+    client.cancels(2, &server.service, || server.count("statements"));
 }
 
 /// Sends octets, and reads until the end of the connection.

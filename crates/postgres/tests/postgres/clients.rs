@@ -8,7 +8,7 @@ use weir_testkit::certificates::{Certificate, Says};
 
 use crate::Server;
 use crate::raw::{Raw, startup};
-use crate::service::{FLOWS, by_engine, client, python_with, text};
+use crate::service::{Conversation, FLOWS, by_engine, client, python_with, text};
 
 /// A client of this folder.
 fn script(name: &str) -> PathBuf {
@@ -105,6 +105,21 @@ fn psycopg_takes_addresses_times_parameters_and_cursors() {
         let Some(python) = python_with(module, package) else { continue };
         let said = client(&python, &[], &script(file), &[&port, &FLOWS.to_string()]);
         assert!(said.contains(&format!("sums {expected}")), "{said}");
+    }
+}
+
+/// `Connection.cancel()` of both sends a request over a connection of its own, as libpq does it.
+#[test]
+fn what_psycopg_cancels_works_no_more() {
+    let server = Server::start();
+    let port = server.address.port().to_string();
+    for (module, package) in [("psycopg", "python3-psycopg"), ("psycopg2", "python3-psycopg2")] {
+        let Some(python) = python_with(module, package) else { continue };
+        let before = server.count("cancels");
+        let arguments = [module, &port, &FLOWS.to_string()];
+        let client = Conversation::begin(&python, &[], &script("psycopg_cancel.py"), &arguments);
+        client.cancels(2, &server.service, || server.count("statements"));
+        assert!(server.count("cancels") >= before + 2, "{module}");
     }
 }
 

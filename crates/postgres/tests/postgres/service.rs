@@ -3,12 +3,13 @@
 // the tests of each protocol use a part of it
 #![allow(dead_code)]
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use arrow::array::{AsArray, RecordBatch};
@@ -243,6 +244,84 @@ pub(crate) fn client(program: &Path, before: &[&str], file: &Path, arguments: &[
     let (out, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{}: {out}{errors}", file.display());
     out
+}
+
+/// A client that prints a word for what it has done, and waits for a line before it goes on. It is killed when dropped.
+pub(crate) struct Conversation {
+    child: Child,
+    words: mpsc::Receiver<String>,
+    errors: Option<JoinHandle<String>>,
+}
+
+impl Conversation {
+    pub(crate) fn begin(program: &Path, before: &[&str], file: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(before).arg(file).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the client runs");
+        let out = BufReader::new(child.stdout.take().expect("standard output"));
+        let mut errors = child.stderr.take().expect("standard error");
+        let (put, words) = mpsc::channel();
+        // a read has no limit of time
+        thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| put.send(line)));
+        let errors = thread::spawn(move || {
+            let mut octets = Vec::new();
+            // what was read up to an error is all there is
+            let _ = errors.read_to_end(&mut octets);
+            text(&octets)
+        });
+        Self { child, words, errors: Some(errors) }
+    }
+
+    /// Waits until the client prints a word.
+    #[track_caller]
+    fn hear(&mut self, word: &str) {
+        let heard = self.words.recv_timeout(PATIENCE);
+        assert!(heard.as_deref() == Ok(word), "'{word}' is awaited, and not {heard:?}: {}", self.errors());
+    }
+
+    fn go_on(&mut self) {
+        let input = self.child.stdin.as_mut().expect("standard input");
+        input.write_all(b"\n").expect("the client reads");
+    }
+
+    /// Ends it, for what it has printed besides.
+    fn errors(&mut self) -> String {
+        // it may have ended by itself
+        let _ = self.child.kill();
+        self.errors.take().and_then(|errors| errors.join().ok()).unwrap_or_default()
+    }
+
+    /// Lets the client ask so many questions that take longer than they may, and cancel them: each of them works no more soon,
+    /// while the client stays connected, and the connection answers after that. `statements` are those that came so far.
+    pub(crate) fn cancels(mut self, questions: usize, service: &TestService, statements: impl Fn() -> u64) {
+        for _ in 0..questions {
+            self.hear("ready");
+            let before = statements();
+            self.go_on();
+            let runs = || statements() > before && service.running.load(Ordering::Relaxed) == 1;
+            wait_until("the question runs", runs);
+            self.go_on();
+            self.hear("cancelled");
+            let cancelled = Instant::now();
+            service.wait_for_running(0);
+            // the limit of its time would end it as well
+            assert!(cancelled.elapsed() < TIME_MAX / 2, "it went on for {:?}", cancelled.elapsed());
+            self.go_on();
+        }
+        self.hear("answered");
+        self.go_on();
+        let ended = self.child.wait().expect("it ends");
+        assert!(ended.success(), "{}", self.errors());
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        // it may have ended by itself
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 pub(crate) fn text(octets: &[u8]) -> String {

@@ -10,6 +10,7 @@ mod growth;
 mod limits;
 mod mixed;
 mod questions;
+mod routes;
 mod rows;
 mod scaling;
 mod slt;

@@ -31,6 +31,9 @@ use super::{
 use crate::flags::Flags;
 use crate::running::Foreground;
 
+/// The component that collects, in the chain of that.
+pub(super) const COLLECTOR: &str = "collector";
+
 const EXAMPLES: &str = "\
 Examples:
   Collect NetFlow and IPFIX from everywhere, keep 90 days or 500 GB:
@@ -237,8 +240,8 @@ pub(super) fn collecting(
         let mut listening = source.listening;
         listening.state.get_or_insert_with(|| sink.archive.join("collector"));
         let source = CollectorSourceOptions { archive: Some(sink.archive.clone()), listening, ..source };
-        chain = chain.add("collector", &collector::KIND, source, &[], ThreadChoice::Default);
-        sources.push("collector".to_owned());
+        chain = chain.add(COLLECTOR, &collector::KIND, source, &[], ThreadChoice::Default);
+        sources.push(COLLECTOR.to_owned());
     }
     for (number, options) in (1..).zip(from.meters) {
         let name = if number == 1 { "meter".to_owned() } else { format!("meter-{number}") };

@@ -2,6 +2,7 @@
 
 mod chains;
 mod demo;
+mod reload_signals;
 pub(super) mod settings;
 
 use std::cell::RefCell;
@@ -54,7 +55,7 @@ Examples:
 ///
 /// Without a file and without --archive it collects on 127.0.0.1:2055 into an archive in the user's data folder. It listens on
 /// this machine only, unless the configuration has users. SIGINT and SIGTERM end it in order: what the kernel still holds is
-/// read, everything is written, synced and sealed. SIGHUP has users, roles, certificates and files about addresses read again.
+/// read, everything is written, synced and sealed. SIGHUP has users, roles, certificates, files about addresses and networks of senders read again.
 /// Options here win over the file.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -191,7 +192,7 @@ fn collect(settings: Settings, downloads: Option<Downloads>, chain: weir_chain::
     let failed: Mutex<Option<anyhow::Error>> = Mutex::default();
     let manager = ServiceManager::of_environment();
     let begin = |running: &Running| {
-        locked(&reloads).push(running.reload_signal());
+        locked(&reloads).set_collecting(running.reload_signal());
         status.set_progress(running.progress());
         let started = locked(&service).start().map_err(anyhow::Error::from).and_then(|()| chains.begin(&reloads));
         if let Err(error) = started {

@@ -75,6 +75,10 @@ struct EnrichmentArgs {
     /// Look up autonomous systems in this MaxMind DB file, for asn()
     #[arg(long, value_name = "FILE", env = "WEIR_ASN_MMDB", help_heading = "Enrichment")]
     asn_mmdb: Option<PathBuf>,
+    /// Look up autonomous systems that the database does not have in this MRT dump of a routing table, or in lines of
+    /// prefixes with a number, for asn(); the option may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Enrichment")]
+    routes: Vec<PathBuf>,
     /// Look up labels in this file of lines prefix,label, for label()
     #[arg(long, value_name = "FILE", env = "WEIR_LABELS", help_heading = "Enrichment")]
     labels: Option<PathBuf>,
@@ -86,9 +90,9 @@ struct EnrichmentArgs {
 impl Args {
     /// Reads the files about addresses and interfaces, and those versions of them that are kept with the archive.
     fn load_enrichment(&self) -> Result<Arc<Enrichment>, EngineError> {
-        let EnrichmentArgs { geo_mmdb, asn_mmdb, labels, interfaces } = self.enrichment.clone();
+        let EnrichmentArgs { geo_mmdb, asn_mmdb, routes, labels, interfaces } = self.enrichment.clone();
         let versions = self.archive.versions();
-        Enrichment::load(&EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces, versions, limits: None })
+        Enrichment::load(&EnrichmentFiles { asn_mmdb, routes, geo_mmdb, labels, interfaces, versions, limits: None })
             .map(Arc::new)
     }
 

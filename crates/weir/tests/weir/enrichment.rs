@@ -69,6 +69,16 @@ fn routes_say_whose_addresses_are() {
     told(&["import", "--archive", &archive, &flows_csv(folder.path()), "--routes", &routes, "--routes", &more]);
     let listed = told(&["query", "-R", &archive, "-o", "csv", "-O", "bytes:a", "--columns", "bytes,src_as,dst_as"]);
     assert_eq!(listed, "bytes,src_as,dst_as\n100,64502,\n200,7,64502\n400,,64501\n");
+    // questions look into routes where the database has nothing
+    let systems = "SELECT bytes, asn(src_addr) AS src, asn(dst_addr) AS dst FROM flows ORDER BY bytes";
+    let asked = |database: &[&str]| {
+        let sql = ["sql", "-q", "-R", &archive, "-o", "csv", systems, "--routes", &routes, "--routes", &more];
+        told(&[&sql[..], database].concat())
+    };
+    assert_eq!(asked(&[]), "bytes,src,dst\n100,64502,\n200,64501,64502\n400,,64501\n");
+    let with_database = asked(&["--asn-mmdb", &golden("asn.mmdb")]);
+    assert!(with_database.starts_with("bytes,src,dst\n100,15169,"), "{with_database}");
+    assert!(with_database.contains("\n200,64501,15169\n"), "{with_database}");
     let configuration = folder.path().join("weir.toml");
     std::fs::write(&configuration, format!("[enrichment]\nroutes = ['{routes}']\n")).expect("written");
     told(&["config", "check", &configuration.display().to_string()]);

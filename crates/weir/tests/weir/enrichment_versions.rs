@@ -137,6 +137,25 @@ fn a_flow_of_before_has_the_label_of_before() {
 }
 
 #[test]
+fn systems_of_addresses_are_those_of_routes() {
+    let fixture = Fixture::new();
+    fixture.write("routes", "10.0.0.0/8,64501\n", FIRST_SECS);
+    let service = fixture.serve("routes = ['routes']\n");
+    let systems = || service.sql("SELECT DISTINCT asn(src_addr) FROM flows").json()["rows"].to_string();
+    assert_eq!(systems(), "[[64501]]");
+    assert_eq!(known(&service, ""), serde_json::json!({ "label": "office", "as": 64501 }));
+    // a file that is damaged leaves all as it was
+    fixture.write("routes", "nonsense\n", CHANGED_SECS);
+    let (status, why) = reload(&service).problem();
+    assert!(status == 400 && why.contains("no route in ") && why.contains("routes"), "{status}: {why}");
+    assert_eq!(systems(), "[[64501]]");
+    fixture.write("routes", "10.0.0.0/8,64501\n10.1.0.0/16,64502\n", CHANGED_SECS);
+    assert_eq!(reload(&service).status, 200);
+    assert_eq!(systems(), "[[64502]]");
+    service.stop();
+}
+
+#[test]
 fn commands_read_the_versions_that_the_service_kept() {
     let fixture = Fixture::new();
     let service = fixture.serve("");

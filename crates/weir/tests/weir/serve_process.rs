@@ -197,15 +197,15 @@ fn a_certificate_that_cannot_be_used_is_an_error_at_the_start() {
 fn a_hangup_says_what_takes_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("weir.toml");
-    let write = |allow: &str| {
+    let write = |more: &str| {
         let archive = folder.path().join("archive");
         let text = format!(
-            "[http]\nlisten = '127.0.0.1:0'\n[archive]\nfolder = '{}'\n[collect]\nlisten = ['127.0.0.1:0']\n{allow}\n",
+            "[http]\nlisten = '127.0.0.1:0'\n[archive]\nfolder = '{}'\n[collect]\nlisten = ['127.0.0.1:0']\n{more}\n",
             archive.display()
         );
         std::fs::write(&config, text).expect("written");
     };
-    write("allow = ['192.0.2.0/24']");
+    write("sockets = 2");
     let mut command = weir();
     command.arg("serve").arg(&config).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("weir starts");

@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use weir_chain::{ByteSize, OptionError, Rate, TimeSpan, choices, options};
+use weir_chain::toml::{Table, Value};
+use weir_chain::{ByteSize, OptionError, Options, Rate, TimeSpan, choices, options};
 use weir_collect::{AgentRule, CollectorOptions, Limits, Listener, Network, RelayOptions, Senders, SessionLimits};
 use weir_secure::{ClientAuth, TlsServerOptions};
 
@@ -41,6 +42,34 @@ options! {
         relaying: RelayingOptions,
         /// Limits of decoders.
         limits: LimitOptions,
+    }
+}
+
+impl CollectorSourceOptions {
+    /// Who may send by these options, for a collector that runs and began with others, as
+    /// [`ask_with`](weir_chain::ReloadSignal::ask_with) gives it to the component: the keys `listen` and `allow`. `None` when
+    /// something else is not as it was, the addresses of listeners or their order among it, which takes another collector.
+    /// Networks that are none are an error, and so are files of them that cannot be read.
+    pub fn senders_after(&self, begun_with: &Self) -> Result<Option<Table>, OptionError> {
+        if self.without_senders().changed() != begun_with.without_senders().changed() {
+            return Ok(None);
+        }
+        let ListenOptions { listen, allow, .. } = &self.listening;
+        parse_listeners(listen)?;
+        parse_networks(allow, "allow")?;
+        let table = [("listen", listen), ("allow", allow)];
+        Ok(Some(table.map(|(key, texts)| (key.to_owned(), Value::from(texts.clone()))).into_iter().collect()))
+    }
+
+    /// The same options, with which everybody may send.
+    fn without_senders(&self) -> Self {
+        let mut options = self.clone();
+        options.listening.allow.clear();
+        for listener in &mut options.listening.listen {
+            let end = listener.find('?').unwrap_or(listener.len());
+            listener.truncate(end);
+        }
+        options
     }
 }
 
@@ -210,7 +239,7 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
     };
     Ok(CollectorOptions {
         senders: Senders {
-            allowed: parse_all(&with_files(&listening.allow, "allow")?, "allow")?,
+            allowed: parse_networks(&listening.allow, "allow")?,
             allowed_by_listener,
             agent_rules: agent_rules(&listening.sflow_agents)?,
             rate_per_source: rate_per_source(listening.rate_per_source)?,
@@ -253,9 +282,14 @@ fn parse_listeners(texts: &[String]) -> Result<(Vec<Listener>, Vec<Vec<Network>>
                 .with_hint("write the networks of those who may send there: udp://0.0.0.0:2055?allow=192.0.2.0/24")
         };
         let own: Vec<String> = query.strip_prefix("allow=").ok_or_else(wrong)?.split(',').map(str::to_owned).collect();
-        networks.push(parse_all(&with_files(&own, "listen")?, "listen")?);
+        networks.push(parse_networks(&own, "listen")?);
     }
     Ok((parse_all(&addresses, "listen")?, networks))
+}
+
+/// The networks of an option, those of files among them.
+fn parse_networks(texts: &[String], key: &'static str) -> Result<Vec<Network>, OptionError> {
+    parse_all(&with_files(texts, key)?, key)
 }
 
 /// Who may speak for agents of sFlow.

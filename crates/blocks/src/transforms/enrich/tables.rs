@@ -195,7 +195,7 @@ impl<T> Clone for Loaded<T> {
 }
 
 /// Makes a table of a file, and says which version of the file it is when that is known from what is in it.
-type Load<T> = fn(&Path) -> Result<(T, Option<String>), ComponentError>;
+type Load<T> = fn(&Path) -> Result<(Arc<T>, Option<String>), ComponentError>;
 
 impl<T> Loaded<T> {
     fn new(path: Option<&Path>, load: Load<T>) -> Result<Option<Self>, ComponentError> {
@@ -207,7 +207,7 @@ impl<T> Loaded<T> {
         let stamp = stamp(path);
         let (table, version) = load(path)?;
         let version = version.unwrap_or_else(|| version_of_file(path, stamp)).into();
-        Ok(Self { table: Arc::new(table), version, path: path.to_owned(), stamp })
+        Ok(Self { table, version, path: path.to_owned(), stamp })
     }
 }
 
@@ -234,7 +234,7 @@ fn refresh<T>(slot: Option<&mut Loaded<T>>, load: Load<T>, refreshed: &mut Refre
     loaded.stamp = stamp;
     match load(&loaded.path) {
         Ok((table, version)) => {
-            loaded.table = Arc::new(table);
+            loaded.table = table;
             loaded.version = version.unwrap_or_else(|| version_of_file(&loaded.path, stamp)).into();
             refreshed.loaded += 1;
         }
@@ -247,14 +247,16 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.mtime(), metadata.mtime_nsec(), metadata.len(), metadata.ino()))
 }
 
-fn autonomous_systems(path: &Path) -> Result<(PrefixMap<u32>, Option<String>), ComponentError> {
+fn autonomous_systems(path: &Path) -> Result<(Arc<PrefixMap<u32>>, Option<String>), ComponentError> {
     let database = Database::open(path).map_err(unusable)?;
-    Ok((database.autonomous_systems().map_err(unusable)?, Some(version_of_database(&database))))
+    let systems = database.autonomous_systems().map_err(unusable)?;
+    Ok((Arc::new(systems), Some(version_of_database(&database))))
 }
 
-fn countries(path: &Path) -> Result<(Texts, Option<String>), ComponentError> {
+fn countries(path: &Path) -> Result<(Arc<Texts>, Option<String>), ComponentError> {
     let database = Database::open(path).map_err(unusable)?;
-    Ok((database.countries().map_err(unusable)?.into(), Some(version_of_database(&database))))
+    let countries = database.countries().map_err(unusable)?;
+    Ok((Arc::new(countries.into()), Some(version_of_database(&database))))
 }
 
 /// The type of a database, and when it was built.
@@ -273,18 +275,18 @@ fn unusable(error: DatabaseError) -> ComponentError {
     }
 }
 
-fn labels(path: &Path) -> Result<(Texts, Option<String>), ComponentError> {
-    read_labels(path).map(|map| (map.into(), None)).map_err(no_table)
+fn labels(path: &Path) -> Result<(Arc<Texts>, Option<String>), ComponentError> {
+    read_labels(path).map(|map| (Arc::new(map.into()), None)).map_err(no_table)
 }
 
-fn exporters(path: &Path) -> Result<(Texts, Option<String>), ComponentError> {
-    read_exporters(path).map(|map| (map.into(), None)).map_err(no_table)
+fn exporters(path: &Path) -> Result<(Arc<Texts>, Option<String>), ComponentError> {
+    read_exporters(path).map(|map| (Arc::new(map.into()), None)).map_err(no_table)
 }
 
-fn interfaces(path: &Path) -> Result<(Interfaces, Option<String>), ComponentError> {
+fn interfaces(path: &Path) -> Result<(Arc<Interfaces>, Option<String>), ComponentError> {
     let table = InterfaceNames::read(path).map_err(no_table)?;
     let names = clean(table.names());
-    Ok((Interfaces { table, names }, None))
+    Ok((Arc::new(Interfaces { table, names }), None))
 }
 
 fn no_table(error: TextTableError) -> ComponentError {

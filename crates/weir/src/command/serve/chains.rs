@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
-use weir_chain::{Chain, Notices, Progress, ReloadSignal, Running};
+use weir_chain::{Chain, Notices, Progress, Running};
 use weir_serve::Status;
 
+use super::reload_signals::ReloadSignals;
 use crate::command::chain;
 
 /// Chains, before they run and while they do.
@@ -36,12 +37,12 @@ impl Chains {
     }
 
     /// Begins them all. When one of them cannot begin, those before it go on until the [end](Self::end).
-    pub(super) fn begin(&self, reloads: &Mutex<Vec<ReloadSignal>>) -> anyhow::Result<()> {
+    pub(super) fn begin(&self, reloads: &Mutex<ReloadSignals>) -> anyhow::Result<()> {
         let notices = Notices::to(|line| eprintln!("{line}"));
         for chain in locked(&self.waiting).drain(..) {
             let name = chain.name().to_owned();
             let running = chain.start_with(&notices).with_context(|| format!("chain '{name}' cannot begin"))?;
-            locked(reloads).push(running.reload_signal());
+            locked(reloads).add(running.reload_signal());
             locked(&self.running).push(running);
         }
         Ok(())

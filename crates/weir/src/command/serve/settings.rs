@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow};
+use toml::Table;
 use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions, SealingOptions};
 use weir_blocks::sinks::statistics::{SeriesOptions, StatisticsSinkOptions};
 use weir_blocks::sources::collector::CollectorSourceOptions;
@@ -17,7 +18,7 @@ use weir_blocks::sources::meter::MeterSourceOptions;
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
 use weir_chain::options::OptionSpec;
-use weir_chain::{ByteSize, ChainBuilder, OptionError, Options, ReloadSignal, TimeSpan, options};
+use weir_chain::{ByteSize, ChainBuilder, OptionError, Options, TimeSpan, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
 use weir_serve::{
     AuditOptions, ConfigFile, DownloadOptions, FlightOptions, HttpOptions, Ingest, IngestOptions, PostgresOptions,
@@ -27,6 +28,7 @@ use weir_sql::{EnrichmentFiles, VersionLimits};
 
 use super::Args;
 use super::chains::{Chains, locked};
+use super::reload_signals::ReloadSignals;
 use crate::command::collect::{CollectingSources, collecting};
 use crate::command::{series, show_or_build};
 
@@ -61,6 +63,8 @@ const READ_AGAIN: &[&str] = &["access", "roles", "users"];
 /// The section whose files are read again, and whose names of files are those of questions then; what is kept with flows goes on to be
 /// that of the files that collecting began with.
 const ENRICHMENT: &str = "enrichment";
+/// The section of which may change who may send.
+const COLLECT: &str = "collect";
 
 options! {
     /// The section `archive`.
@@ -90,6 +94,13 @@ options! {
         relaying: RelayingOptions,
         /// Limits of decoders.
         limits: LimitOptions,
+    }
+}
+
+impl From<CollectSection> for CollectorSourceOptions {
+    fn from(section: CollectSection) -> Self {
+        let CollectSection { listening, connections, tls, relaying, limits } = section;
+        Self { archive: None, listening, connections, tls, relaying, limits }
     }
 }
 
@@ -188,9 +199,9 @@ impl EnrichmentSection {
     fn files(self) -> EnrichmentFiles {
         let AddressFileOptions { asn_mmdb, geo_mmdb, labels } = self.addresses;
         let limits = VersionLimits { versions_max: self.versions_max, octets_max: self.versions_size_max.bytes() };
-        let interfaces = self.exporters.interfaces;
+        let (interfaces, routes) = (self.exporters.interfaces, self.routes.routes);
         // the service knows the archive, where versions are
-        EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces, versions: None, limits: Some(limits) }
+        EnrichmentFiles { asn_mmdb, routes, geo_mmdb, labels, interfaces, versions: None, limits: Some(limits) }
     }
 }
 
@@ -227,7 +238,7 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
     file.section::<HttpOptions>("http")?;
     file.section::<QuestionOptions>("questions")?;
     file.section::<ArchiveSection>("archive")?;
-    file.section::<CollectSection>("collect")?;
+    file.section::<CollectSection>(COLLECT)?;
     file.list::<MeterSection>("meter")?;
     #[cfg(feature = "snmp")]
     snmp_sections(&file)?;
@@ -260,21 +271,51 @@ fn downloads(file: &ConfigFile) -> Result<Vec<DownloadOptions>, OptionError> {
 /// What of a file may change while the service runs.
 fn reloaded(file: &ConfigFile) -> Result<Reloaded, OptionError> {
     let enrichment = file.section::<EnrichmentSection>("enrichment")?.unwrap_or_default();
-    Ok(Reloaded { users: granting::users(file)?, enrichment: enrichment.files(), restart_needed: Vec::new() })
+    Ok(Reloaded { users: granting::users(file)?, enrichment: enrichment.files(), ..Reloaded::default() })
+}
+
+/// What a service has begun with, by which is known what takes a restart.
+struct Begun {
+    file: ConfigFile,
+    /// Where the command line has it collect, whatever the file says.
+    listen: Vec<String>,
+    is_collecting: bool,
+}
+
+/// How a file is read again, and who hears of it.
+fn reloader(path: PathBuf, begun: Begun, signals: Arc<Mutex<ReloadSignals>>) -> Reloader {
+    let tell = move |of_collector: Option<Table>| locked(&signals).ask(of_collector);
+    Reloader::new(move || read_again(&path, &begun), tell)
 }
 
 /// Reads a file again, and finds out what of it takes a restart.
-fn read_again(path: &Path, begun_with: &ConfigFile, is_collecting: bool) -> Result<Reloaded, OptionError> {
+fn read_again(path: &Path, begun: &Begun) -> Result<Reloaded, OptionError> {
     let in_file =
         |error: OptionError| OptionError { message: format!("{}: {}", path.display(), error.message), ..error };
     let file = check(path).map_err(in_file)?;
-    let restart_needed = file.changed_sections(begun_with);
-    let is_collecting_with = |name: &str| name == ENRICHMENT && is_collecting;
-    let restart_needed = restart_needed
-        .into_iter()
-        .filter(|name| is_collecting_with(name) || name != ENRICHMENT && !READ_AGAIN.contains(&name.as_str()))
-        .collect();
-    Ok(Reloaded { restart_needed, ..reloaded(&file).map_err(in_file)? })
+    let collecting = senders(&file, begun).map_err(in_file)?;
+    let takes_restart = |name: &String| match name.as_str() {
+        ENRICHMENT => begun.is_collecting,
+        COLLECT => collecting.is_none(),
+        name => !READ_AGAIN.contains(&name),
+    };
+    let restart_needed = file.changed_sections(&begun.file).into_iter().filter(takes_restart).collect();
+    Ok(Reloaded { restart_needed, collecting, ..reloaded(&file).map_err(in_file)? })
+}
+
+/// Who may send by a file that is read again, as options of the collector that runs; `None` where more of the section has
+/// changed than that, or the file has not had it.
+fn senders(file: &ConfigFile, begun: &Begun) -> Result<Option<Table>, OptionError> {
+    let options = |file: &ConfigFile| -> Result<Option<CollectorSourceOptions>, OptionError> {
+        let Some(mut section) = file.section::<CollectSection>(COLLECT)? else { return Ok(None) };
+        if !begun.listen.is_empty() {
+            section.listening.listen.clone_from(&begun.listen);
+        }
+        Ok(Some(section.into()))
+    };
+    let (Some(now), Some(then)) = (options(file)?, options(&begun.file)?) else { return Ok(None) };
+    let in_section = |error: OptionError| OptionError { message: format!("[{COLLECT}] {}", error.message), ..error };
+    now.senders_after(&then).map_err(in_section)
 }
 
 /// What the service is, and what it collects.
@@ -282,7 +323,7 @@ pub(in crate::command) struct Settings {
     pub(super) service: ServiceOptions,
     pub(super) demo_rate: Option<u32>,
     /// The chains of the process, once they run: they read their files again when the service does.
-    pub(super) running: Arc<Mutex<Vec<ReloadSignal>>>,
+    pub(super) running: Arc<Mutex<ReloadSignals>>,
     /// Files of chains that run beside it.
     pub(super) chains: Vec<PathBuf>,
     /// Files that are fetched before it begins, and while it runs.
@@ -328,16 +369,15 @@ impl Settings {
         let folder = args.archive.clone().or_else(|| archive.folder.clone());
         let folder = folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)?;
         let Reloaded { users, enrichment, .. } = reloaded(&file).map_err(&named)?;
-        let running = Arc::<Mutex<Vec<ReloadSignal>>>::default();
+        let running = Arc::<Mutex<ReloadSignals>>::default();
         let audit = section::<AuditOptions>(&file, "audit", &named)?.unwrap_or_default();
         let mut questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
         questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
         let is_collecting = collect.is_some() || !meters.is_empty() || ingest.is_some() || is_polling;
         let reloader = args.config.clone().map(|path| {
-            let told = Arc::clone(&running);
-            let tell = move || locked(&told).iter().for_each(ReloadSignal::ask);
-            Reloader::new(move || read_again(&path, &file, is_collecting), tell)
+            let begun = Begun { file, listen: args.collect.clone(), is_collecting };
+            reloader(path, begun, Arc::clone(&running))
         });
         let service = ServiceOptions {
             archive: folder,
@@ -397,6 +437,7 @@ impl Settings {
             file.take_if(|file| missing.contains(file));
         }
         kept.routes.routes.retain(|file| !missing.contains(file));
+        asked.routes.retain(|file| !missing.contains(file));
         self.chains.retain(|file| !missing.contains(file));
     }
 
@@ -407,10 +448,7 @@ impl Settings {
             return None;
         }
         let folder = &self.service.archive;
-        let collector = self.collect.clone().map(|section| {
-            let CollectSection { listening, connections, tls, relaying, limits } = section;
-            CollectorSourceOptions { archive: None, listening, connections, tls, relaying, limits }
-        });
+        let collector = self.collect.clone().map(CollectorSourceOptions::from);
         let meters = self.meters.iter().cloned().map(MeterSourceOptions::from).collect();
         let sink = ArchiveSinkOptions {
             archive: folder.clone(),
@@ -448,7 +486,7 @@ fn collect_section(
     has_other: bool,
     named: &impl Fn(OptionError) -> anyhow::Error,
 ) -> anyhow::Result<Option<CollectSection>> {
-    let given: Option<CollectSection> = section(file, "collect", named)?;
+    let given: Option<CollectSection> = section(file, COLLECT, named)?;
     let is_alone = args.archive.is_none() && !has_other;
     if given.is_none() && args.collect.is_empty() && !args.demo && !is_alone {
         return Ok(None);
