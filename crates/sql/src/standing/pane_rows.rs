@@ -144,6 +144,29 @@ impl PaneRows {
         }
     }
 
+    /// What an aggregate made, of how many parts, when it should be merged: since that was done last it has doubled.
+    fn unmerged(&self, aggregate: usize) -> Option<(usize, Vec<RecordBatch>)> {
+        let content = self.content();
+        let parts = content.aggregated.get(aggregate)?;
+        let (first, later) = parts.split_first()?;
+        let of_later: u64 = later.iter().map(|part| count(&part.rows)).sum();
+        let is_due = of_later > 0 && of_later >= count(&first.rows);
+        is_due.then(|| (parts.len(), parts.iter().flat_map(|part| part.rows.iter().cloned()).collect()))
+    }
+
+    /// Keeps one part in the place of the first ones of an aggregate.
+    fn keep_merged(&self, aggregate: usize, parts: usize, rows: Vec<RecordBatch>) {
+        let mut content = self.content();
+        let Some(all) = content.aggregated.get_mut(aggregate).filter(|all| all.len() >= parts) else { return };
+        let gone: Vec<AggregatedRows> = all.drain(..parts).collect();
+        let Some(to) = gone.last().map(|part| part.to) else { return };
+        let made_of = gone.iter().map(|part| part.made_of).sum();
+        all.insert(0, AggregatedRows { to, made_of, rows: rows.clone() });
+        content.remember(&rows);
+        gone.iter().for_each(|part| content.forget(&part.rows));
+        content.count(count_aggregated(&rows), gone.iter().map(|part| count_aggregated(&part.rows)).sum());
+    }
+
     /// What an aggregate made of the first batches.
     pub(crate) fn aggregated(&self, aggregate: usize, batches: usize) -> Vec<RecordBatch> {
         let content = self.content();
@@ -220,22 +243,24 @@ impl PaneContent {
 
     /// Drops what all aggregates made last, of rows that are gone; gives how many these were.
     fn drop_last_aggregated(&mut self) -> u64 {
-        // from the last batch that the part before has up to that of the last one
-        let bounds = |parts: &Vec<AggregatedRows>| {
-            let mut latest = parts.iter().rev().map(|part| part.to);
-            (latest.next(), latest.next())
-        };
-        let Some(of_first) = self.aggregated.first().map(bounds) else { return 0 };
-        let is_of_same = self.aggregated.iter().all(|parts| bounds(parts) == of_first);
-        if !is_of_same || of_first.0.is_none_or(|to| to > self.released) {
+        let Some(first) = self.aggregated.first() else { return 0 };
+        let Some(last_to) = first.last().map(|part| part.to).filter(|to| *to <= self.released) else { return 0 };
+        if self.aggregated.iter().any(|parts| parts.last().is_none_or(|part| part.to != last_to)) {
             return 0;
         }
-        let gone: Vec<AggregatedRows> = self.aggregated.iter_mut().filter_map(Vec::pop).collect();
-        for part in &gone {
+        // parts of one may have been merged, and those of another one not
+        let all_have = |to: &usize| self.aggregated.iter().all(|parts| parts.iter().any(|part| part.to == *to));
+        let kept_to = first.iter().rev().skip(1).map(|part| part.to).find(all_have).unwrap_or(0);
+        let split = |parts: &mut Vec<AggregatedRows>| {
+            let kept = parts.partition_point(|part| part.to <= kept_to);
+            parts.split_off(kept)
+        };
+        let gone: Vec<Vec<AggregatedRows>> = self.aggregated.iter_mut().map(split).collect();
+        for part in gone.iter().flatten() {
             self.forget(&part.rows);
             self.count(0, count_aggregated(&part.rows));
         }
-        let made_of = gone.first().map_or(0, |part| part.made_of);
+        let made_of: u64 = gone.first().into_iter().flatten().map(|part| part.made_of).sum();
         self.released_rows = self.released_rows.saturating_sub(made_of);
         made_of
     }
@@ -306,6 +331,19 @@ impl WindowPane {
             self.rows.keep_aggregated(aggregate, self.batches, made_of, aggregate_rows(lacking)?);
         }
         Ok(self.rows.aggregated(aggregate, self.batches))
+    }
+
+    /// Merges what an aggregate made of parts of its rows by `merge_rows`, if there is enough of it. No window that has closed may
+    /// have some of these parts alone.
+    pub(crate) fn merge<E>(
+        &self,
+        aggregate: usize,
+        merge_rows: impl FnOnce(Vec<RecordBatch>) -> Result<Vec<RecordBatch>, E>,
+    ) -> Result<(), E> {
+        if let Some((parts, rows)) = self.rows.unmerged(aggregate) {
+            self.rows.keep_merged(aggregate, parts, merge_rows(rows)?);
+        }
+        Ok(())
     }
 
     /// Drops its rows that this number of aggregates have.
