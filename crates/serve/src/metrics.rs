@@ -271,7 +271,7 @@ impl Counters {
             .collect();
         writer.gauge(
             "watch_waiting",
-            "Closed windows that wait for their answer, and what they keep",
+            "Closed windows that wait for their answer, what they keep, and octets that all windows keep",
             None,
             &waiting,
         )?;

@@ -41,7 +41,8 @@ pub struct Outcome {
     pub rows: u64,
     /// Reports that repeated a key too soon.
     pub suppressed: u64,
-    /// Flows that were left out because windows had more than `rows_max`, or more sessions were open than `sessions_max`.
+    /// Flows that were left out because windows had more than `rows_max` or the memory for windows, or more sessions were open than
+    /// `sessions_max`.
     pub rows_shed: u64,
     /// Windows that were not asked, because the archive has less of the past than `history_min`.
     pub windows_without_past: u64,
@@ -143,7 +144,8 @@ impl Backtest {
             self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, (&mut window, &is_stopped))?;
         }
         let counts = panes.counts();
-        outcome.rows_shed = counts.rows_shed + counts.rows_without_session + counts.rows_failed;
+        outcome.rows_shed =
+            counts.rows_shed + counts.rows_over_memory + counts.rows_without_session + counts.rows_failed;
         outcome.elapsed = began.elapsed();
         match self.failed.take() {
             Some(error) if outcome.windows_failed + outcome.windows_without_past == outcome.windows => Err(error),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_notify::NotifyCounts;
+use weir_sql::standing::QuestionMemory;
 
 use crate::panes::PaneCounts;
 use crate::waiting::{WaitingCounters, WaitingCounts};
@@ -67,7 +68,7 @@ impl WatchCounts {
     }
 
     /// The counters of what was left out, with their names.
-    pub fn losses(&self) -> [(&'static str, u64); 10] {
+    pub fn losses(&self) -> [(&'static str, u64); 11] {
         let PaneCounts {
             rows: _,
             rows_late,
@@ -75,6 +76,7 @@ impl WatchCounts {
             rows_without_time,
             rows_future,
             rows_shed,
+            rows_over_memory,
             rows_without_session,
             rows_failed,
         } = self.panes;
@@ -84,6 +86,7 @@ impl WatchCounts {
             ("rows_without_time", rows_without_time),
             ("rows_future", rows_future),
             ("rows_shed", rows_shed),
+            ("rows_over_memory", rows_over_memory),
             ("rows_without_session", rows_without_session),
             ("rows_failed", rows_failed),
             ("windows_shed", self.windows_shed),
@@ -96,6 +99,8 @@ impl WatchCounts {
 /// Counters of a watch, which its threads share.
 #[derive(Debug, Default)]
 pub(crate) struct WatchCounters {
+    /// What its windows take of the memory of all watches.
+    pub(crate) memory: Option<QuestionMemory>,
     pub(crate) panes: Mutex<PaneCounts>,
     pub(crate) waiting: WaitingCounters,
     pub(crate) windows_closed: AtomicU64,
@@ -118,12 +123,22 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl WatchCounters {
+    /// Of a watch whose windows share this memory with those of others.
+    pub(crate) fn within(memory: QuestionMemory) -> Self {
+        Self { memory: Some(memory), ..Self::default() }
+    }
+
+    /// Octets that its windows keep.
+    pub(crate) fn octets_kept(&self) -> u64 {
+        self.memory.as_ref().map_or(0, QuestionMemory::octets)
+    }
+
     pub(crate) fn counts(&self, notify: NotifyCounts) -> WatchCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         WatchCounts {
             panes: *locked(&self.panes),
             notify,
-            waiting: self.waiting.counts(),
+            waiting: WaitingCounts { octets_kept: self.octets_kept(), ..self.waiting.counts() },
             windows_closed: of(&self.windows_closed),
             windows_answered: of(&self.windows_answered),
             windows_shed: of(&self.windows_shed),

@@ -85,7 +85,7 @@ options! {
         /// Ask also for windows that have no flow.
         empty_windows: bool = false,
         /// Keep at most this many flows of open windows. Those beyond are left out and counted in `rows_shed`. As many may be of
-        /// closed windows that wait for their answer.
+        /// closed windows that wait for their answer. All watches together have a limit of memory beside it (`--watch-memory`).
         rows_max: u64 = 20_000_000 => 1..=1_000_000_000_000,
         /// Keep at most this many sessions open. Flows of further keys are left out and counted in `rows_without_session`.
         sessions_max: usize = 1_000_000 => 1..=1_000_000_000,

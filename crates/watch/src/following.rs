@@ -23,6 +23,8 @@ use crate::waiting::WaitingWindow;
 
 /// How long the follower waits for a delivery before it looks at the clock.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often it is looked whether closed windows have freed memory.
+const MEMORY_LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long following is tried again after an error.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// How often following is tried again before the runner ends.
@@ -223,6 +225,7 @@ impl FollowThread {
 
     /// Rows of the archive at a position, or of a chain.
     fn take_rows(&mut self, rows: &RecordBatch, position: Option<FollowPosition>) {
+        self.wait_for_memory();
         let (now_ms, waits) = (now_ms(), self.waits);
         let is_new = |watch: &FollowedWatch| position.is_none_or(|position| position > watch.after);
         for watch in self.watches.iter_mut().filter(|watch| is_new(watch)) {
@@ -238,6 +241,30 @@ impl FollowThread {
                 self.shared.notice(format!("watch '{name}': flows were ahead of the clock; it goes on from now"));
             }
             watch.is_ahead = is_ahead;
+        }
+        self.free_memory();
+    }
+
+    /// Frees memory where windows of all watches keep too much: the one that keeps most leaves out what came last.
+    fn free_memory(&mut self) {
+        while let Some(watch) = self.watches.iter_mut().max_by_key(|watch| watch.counters.octets_kept()) {
+            let is_exceeded = watch.counters.memory.as_ref().is_some_and(|memory| memory.of_all().is_exceeded());
+            if !is_exceeded || !watch.panes.give_way() {
+                return;
+            }
+        }
+    }
+
+    /// With `waits`, lets flows wait while memory is scarce and windows that have closed will free some.
+    fn wait_for_memory(&self) {
+        let is_awaited = |watch: &FollowedWatch| {
+            watch.counters.waiting.has_windows()
+                && watch.counters.memory.as_ref().is_some_and(|memory| memory.of_all().is_scarce())
+        };
+        // a watch that is to go frees its memory once it is let go
+        let is_free = || self.controls.is_empty() && !self.shared.is_ending();
+        while self.waits && is_free() && self.watches.iter().any(is_awaited) {
+            thread::sleep(MEMORY_LOOK_EVERY);
         }
     }
 

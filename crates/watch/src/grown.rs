@@ -43,20 +43,41 @@ pub(crate) struct Growth {
     turn: Arc<()>,
     /// The pane that was given last, by its end, and what it had then.
     given: Option<(i64, PaneSize)>,
+    /// Whether memory is scarce: then a pane has enough as soon as it is worth it.
+    is_scarce: bool,
 }
 
 impl Growth {
     /// For a watch that keeps this many rows at most.
     pub(crate) fn new(rows_max: u64) -> Self {
         let enough = (rows_max / PART).max(ROWS_MIN);
-        Self { rows: (enough, enough.max(rows_max / 2)), look_at: 0, turn: Arc::default(), given: None }
+        Self {
+            rows: (enough, enough.max(rows_max / 2)),
+            look_at: 0,
+            turn: Arc::default(),
+            given: None,
+            is_scarce: false,
+        }
+    }
+
+    /// Whether the memory that all watches share is scarce.
+    pub(crate) fn set_scarce(&mut self, is_scarce: bool) {
+        if is_scarce && !self.is_scarce {
+            self.look_at = 0;
+        }
+        self.is_scarce = is_scarce;
+    }
+
+    /// Rows of a pane that are enough.
+    fn enough(&self) -> u64 {
+        if self.is_scarce { ROWS_MIN } else { self.rows.0 }
     }
 
     /// Whether to look, after this many rows in all, of which so many are kept.
     pub(crate) fn looks(&mut self, rows: u64, rows_kept: u64) -> bool {
-        let looks = rows >= self.look_at && rows_kept >= self.rows.0 && !self.is_busy();
+        let looks = rows >= self.look_at && rows_kept >= self.enough() && !self.is_busy();
         if looks {
-            self.look_at = rows + self.rows.0 / 4;
+            self.look_at = rows + self.enough() / 4;
         }
         looks
     }
@@ -70,14 +91,15 @@ impl Growth {
             }
             _ => size.aggregated_rows,
         };
-        if size.rows < at_least.clamp(self.rows.0, self.rows.1) {
+        if size.rows < at_least.clamp(self.enough(), self.rows.1) {
             return None;
         }
         self.given = Some((end_ms, size));
         Some(Arc::clone(&self.turn))
     }
 
-    fn is_busy(&self) -> bool {
+    /// Whether a pane is on its way.
+    pub(crate) fn is_busy(&self) -> bool {
         Arc::strong_count(&self.turn) > 1
     }
 
@@ -115,6 +137,19 @@ mod tests {
         assert!(growth.gives(60_000, size(125_000, 1_000, 255_000)).is_some());
         // half of what may be kept is enough, whatever was made
         assert!(growth.gives(60_000, size(500_000, 700_000, 380_000)).is_some());
+    }
+
+    #[test]
+    fn where_memory_is_scarce_a_pane_is_given_as_soon_as_it_is_worth_it() {
+        let mut growth = Growth::new(1_000_000);
+        assert!(!growth.looks(20_000, 20_000));
+        growth.set_scarce(true);
+        assert!(growth.looks(20_000, 20_000));
+        assert!(growth.gives(60_000, size(16_383, 0, 0)).is_none());
+        assert!(growth.gives(60_000, size(16_384, 0, 0)).is_some());
+        // what was made has as many groups: it is waited for as many rows
+        assert!(growth.gives(60_000, size(17_000, 18_000, 16_384)).is_none());
+        assert!(growth.gives(60_000, size(18_000, 18_000, 16_384)).is_some());
     }
 
     #[test]

@@ -74,6 +74,15 @@ impl OpenWindows {
         }
     }
 
+    /// Leaves out rows that came last, because the windows of all watches keep too much; false when none can go.
+    pub(crate) fn give_way(&mut self) -> bool {
+        match self {
+            Self::Panes(panes) => panes.give_way(),
+            // a session is not known to be whole before it ends: further rows of sessions are left out, and none that are kept
+            Self::Sessions(_) => false,
+        }
+    }
+
     /// Waits until the pane that was given has been aggregated.
     pub(crate) fn wait_for_grown(&self) {
         if let Self::Panes(panes) = self {

@@ -17,7 +17,9 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, Ti
 use arrow::compute::take;
 use arrow::datatypes::{Schema, TimestampMillisecondType};
 use weir_flow::Column;
-use weir_sql::standing::{PaneRows, PaneSize, RowFilter, WindowKind, WindowPane, WindowRows, WindowSpec};
+use weir_sql::standing::{
+    PaneRows, PaneSize, QuestionMemory, RowFilter, WindowKind, WindowPane, WindowRows, WindowSpec,
+};
 
 use crate::grown::{GrownPane, Growth};
 use crate::window_clock::WindowClock;
@@ -63,6 +65,8 @@ pub struct PaneCounts {
     pub rows_future: u64,
     /// Rows left out because too many were kept.
     pub rows_shed: u64,
+    /// Rows left out because the windows of all watches kept too much memory, and those of this one most of it.
+    pub rows_over_memory: u64,
     /// Rows left out because too many sessions were open.
     pub rows_without_session: u64,
     /// Rows left out because what SESSION is of could not be computed.
@@ -112,6 +116,8 @@ pub struct Panes {
     counts: PaneCounts,
     /// When rows are aggregated before windows close; never without.
     growth: Option<Growth>,
+    /// What its rows take of the memory of all watches; it is not counted without.
+    memory: Option<QuestionMemory>,
 }
 
 impl Panes {
@@ -131,6 +137,7 @@ impl Panes {
             rows_kept: Arc::default(),
             counts: PaneCounts::default(),
             growth: None,
+            memory: None,
         })
     }
 
@@ -147,10 +154,37 @@ impl Panes {
         Self { growth: is_early.then(|| Growth::new(self.options.rows_max)), ..self }
     }
 
+    /// The same, whose rows share memory with those of other watches.
+    #[must_use]
+    pub fn within(self, memory: Option<QuestionMemory>) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// Leaves out rows of an open window that came last, because the windows of all watches keep too much; false when none can
+    /// go.
+    pub fn give_way(&mut self) -> bool {
+        if self.growth.as_ref().is_some_and(Growth::is_busy) {
+            return false;
+        }
+        // a window that has closed keeps what it has
+        let first_end_ms = self.clock.next_end_ms().unwrap_or(i64::MIN);
+        for (end_ms, pane) in self.panes.range(first_end_ms..).rev() {
+            let rows = pane.drop_last();
+            if rows > 0 {
+                self.counts.rows_over_memory += rows;
+                *self.shed.entry(*end_ms).or_default() += rows;
+                return true;
+            }
+        }
+        false
+    }
+
     /// A pane that is to be aggregated now.
     pub(crate) fn grown(&mut self) -> Option<GrownPane> {
         let (rows, rows_kept) = (self.counts.rows, self.rows_kept());
+        let is_scarce = self.memory.as_ref().is_some_and(|memory| memory.of_all().is_scarce());
         let growth = self.growth.as_mut()?;
+        growth.set_scarce(is_scarce);
         if !growth.looks(rows, rows_kept) {
             return None;
         }
@@ -400,9 +434,14 @@ impl Panes {
             *self.shed.entry(end_ms).or_default() += count - fits;
         }
         let rows = if fits < count { rows.slice(0, fits as usize) } else { rows };
+        let has_memory = fits == 0 || self.memory.as_ref().is_none_or(|memory| memory.has_room(&rows));
         // without rows to keep, too: a window has a flow even if the statement reads none
-        let pane = self.panes.entry(end_ms).or_insert_with(|| Arc::new(PaneRows::new(&self.rows_kept)));
-        if fits > 0 {
+        let (memory, rows_kept) = (self.memory.as_ref(), &self.rows_kept);
+        let pane = self.panes.entry(end_ms).or_insert_with(|| Arc::new(PaneRows::new(rows_kept).within(memory)));
+        if !has_memory {
+            self.counts.rows_over_memory += fits;
+            *self.shed.entry(end_ms).or_default() += fits;
+        } else if fits > 0 {
             pane.push(rows);
         }
     }

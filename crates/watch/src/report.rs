@@ -89,7 +89,11 @@ impl Report {
         };
         if self.rows_left_out > 0 {
             // writing to a text cannot fail
-            let _ = write!(lost, " [incomplete: {} flows of the window left out, see rows_max]", self.rows_left_out);
+            let _ = write!(
+                lost,
+                " [incomplete: {} flows of the window left out, see rows_max and rows_over_memory]",
+                self.rows_left_out
+            );
         }
         let again = match self.suppressed {
             0 => String::new(),

@@ -235,7 +235,7 @@ impl Runner {
         if watch.query.has_history() && !shared.history.is_some() {
             return Err(WatchError::NoHistory { name });
         }
-        let (counters, leaving) = (Arc::<WatchCounters>::default(), Arc::default());
+        let (counters, leaving) = (Arc::new(WatchCounters::within(watch.memory().clone())), Arc::default());
         let folder = locked(&shared.journal).folder().to_owned();
         let notifiers = RunningNotifiers::start(&scope, &actions, &folder, shared)?;
         let worker = Worker::start(watch, Arc::clone(&counters), self.control.clone(), &leaving, shared)

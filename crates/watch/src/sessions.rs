@@ -16,7 +16,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampMillisecondTy
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use weir_flow::Column;
-use weir_sql::standing::{Run, SessionInput, SessionKind, Window, WindowRows, WindowSpec};
+use weir_sql::standing::{QuestionMemory, Run, SessionInput, SessionKind, Window, WindowRows, WindowSpec};
 
 use crate::panes::{ClosedWindow, EMPTY_WINDOWS_MAX, PaneCounts, times};
 use crate::window_clock::WindowClock;
@@ -98,6 +98,25 @@ struct KeptBatch {
     rows: RecordBatch,
     /// How many of them are kept.
     live: u64,
+    /// What counts their memory.
+    memory: Option<QuestionMemory>,
+}
+
+impl KeptBatch {
+    fn new(rows: RecordBatch, live: u64, memory: Option<&QuestionMemory>) -> Self {
+        if let Some(memory) = memory {
+            memory.add(&rows);
+        }
+        Self { rows, live, memory: memory.cloned() }
+    }
+}
+
+impl Drop for KeptBatch {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            memory.remove(&self.rows);
+        }
+    }
 }
 
 /// Sessions of a watch.
@@ -119,6 +138,8 @@ pub struct Sessions {
     counts: PaneCounts,
     /// Rows that were left out, as far as windows have told of them.
     rows_told: u64,
+    /// What its rows take of the memory of all watches; it is not counted without.
+    memory: Option<QuestionMemory>,
 }
 
 /// Rows of sessions that end, and when these begin and end.
@@ -147,7 +168,14 @@ impl Sessions {
             rows_kept: 0,
             counts: PaneCounts::default(),
             rows_told: 0,
+            memory: None,
         }
+    }
+
+    /// The same, whose rows share memory with those of other watches.
+    #[must_use]
+    pub fn within(self, memory: Option<QuestionMemory>) -> Self {
+        Self { memory, ..self }
     }
 
     /// What happened to rows.
@@ -273,6 +301,7 @@ impl Sessions {
             return;
         };
         let Some(times) = times_of(&rows, &self.input.time) else { return };
+        let has_memory = self.memory.as_ref().is_none_or(|memory| memory.has_room(&rows));
         let batch = self.next_batch;
         let mut live = 0;
         for row in 0..rows.num_rows() {
@@ -282,12 +311,12 @@ impl Sessions {
             }
             let name = names.as_ref().map(|names| names.row(row)).map_or(&[][..], |name| name.data());
             let kept = KeptRow { time_ms: times.value(row), batch, row: row as u32 };
-            live += u64::from(self.keep(name, kept, given_through_ms));
+            live += u64::from(self.keep(name, kept, given_through_ms, has_memory));
         }
         if live > 0 {
             self.next_batch += 1;
             self.rows_stored += rows.num_rows() as u64;
-            self.batches.insert(batch, KeptBatch { rows, live });
+            self.batches.insert(batch, KeptBatch::new(rows, live, self.memory.as_ref()));
         }
     }
 
@@ -308,7 +337,7 @@ impl Sessions {
     }
 
     /// Keeps a row; false, and counted, when it is late or over a limit.
-    fn keep(&mut self, name: &[u8], row: KeptRow, given_through_ms: Option<i64>) -> bool {
+    fn keep(&mut self, name: &[u8], row: KeptRow, given_through_ms: Option<i64>, has_memory: bool) -> bool {
         let place = self.places.get(name).copied();
         let key = place.and_then(|place| self.keys.get(place));
         let is_late = given_through_ms.is_some_and(|given_ms| row.time_ms < given_ms);
@@ -319,6 +348,10 @@ impl Sessions {
         }
         if self.rows_kept >= self.options.rows_max {
             self.counts.rows_shed += 1;
+            return false;
+        }
+        if !has_memory {
+            self.counts.rows_over_memory += 1;
             return false;
         }
         if place.is_none() && self.places.len() >= self.options.sessions_max {
@@ -427,10 +460,11 @@ impl Sessions {
             }
         }
         if let Some(place) = rows.get_mut(relation) {
-            *place = WindowRows::of(window, batches);
+            *place = WindowRows::within(window, batches, self.memory.as_ref());
         }
         // which session a row that was left out would have been in is not known: those that end next are told
-        let left_out = self.counts.rows_shed + self.counts.rows_without_session + self.counts.rows_failed;
+        let PaneCounts { rows_shed, rows_over_memory, rows_without_session, rows_failed, .. } = self.counts;
+        let left_out = rows_shed + rows_over_memory + rows_without_session + rows_failed;
         let told = std::mem::replace(&mut self.rows_told, left_out);
         ClosedWindow { end_ms, rows, is_correction: false, rows_left_out: left_out - told }
     }
@@ -478,7 +512,8 @@ impl Sessions {
         let first = self.next_batch;
         for rows in gathered {
             self.rows_stored += rows.num_rows() as u64;
-            self.batches.insert(self.next_batch, KeptBatch { live: rows.num_rows() as u64, rows });
+            let live = rows.num_rows() as u64;
+            self.batches.insert(self.next_batch, KeptBatch::new(rows, live, self.memory.as_ref()));
             self.next_batch += 1;
         }
         for (number, row) in self.keys.iter_mut().flat_map(|key| &mut key.rows).enumerate() {

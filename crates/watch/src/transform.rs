@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentError, ComponentKind, Counter, Counters, Notices, ONE_INPUT, Opener, OptionError, Outlet, Role,
-    Transform, choices, options,
+    Built, ByteSize, ComponentError, ComponentKind, Counter, Counters, Notices, ONE_INPUT, Opener, OptionError, Outlet,
+    Role, Transform, choices, options,
 };
 use weir_flow::scaling::Corrections;
 
@@ -31,7 +31,7 @@ pub const KIND: ComponentKind<WatchTransformOptions> = ComponentKind {
           journal, sent by the actions of the watches, and printed. Watches that ask history need an archive, such as one \
           that a sink of the same chain writes. At most `rows_waiting_max` flows wait for the watches: further ones are \
           handed on, not watched, and counted in `rows_unwatched`. Other counters are `reports`, `windows_answered`, \
-          `windows_shed`, `windows_failed`, `rows_late`, `rows_shed` and `rows_without_time`.",
+          `windows_shed`, `windows_failed`, `rows_late`, `rows_shed`, `rows_over_memory` and `rows_without_time`.",
     configure,
 };
 
@@ -58,6 +58,10 @@ options! {
         rows_waiting_max: u64 = 2_000_000 => 1..=1_000_000_000,
         /// What happens to flows beyond.
         when_full: WhenFull = WhenFull::Shed,
+        /// Keep the flows of windows of all watches in at most this much memory. When it is full, the watch that keeps most of it
+        /// leaves out flows, which are counted in `rows_over_memory`; with `when_full = "wait"`, flows wait first until windows that
+        /// have closed are answered.
+        memory_max: ByteSize = ByteSize::from_mib(1024) => 1..=1 << 50,
         /// Override the sampling intervals that exporters report by those of a CSV file, as --sampling-corrections of weir watch run.
         sampling_corrections: Option<PathBuf>,
     }
@@ -97,6 +101,7 @@ impl WatchTransform {
         let mut runner_options = RunnerOptions::new(archive.unwrap_or(Path::new("")));
         runner_options.journal = Some(options.journal.clone());
         runner_options.standing.corrections = Arc::new(corrections);
+        runner_options.standing.window_octets_max = options.memory_max.bytes();
         let waits = options.when_full == WhenFull::Wait;
         let (mut runner, feed) = Runner::start_fed(&runner_options, archive, options.rows_waiting_max, waits)?;
         let said_to = notices.clone();
@@ -163,6 +168,7 @@ mod tests {
             archive: None,
             rows_waiting_max: 1_000,
             when_full: WhenFull::Shed,
+            memory_max: ByteSize::from_mib(1024),
             sampling_corrections: None,
         };
         let (counters, notices) = (Counters::new(), Notices::to(|_| ()));

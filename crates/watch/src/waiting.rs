@@ -7,7 +7,7 @@ use weir_sql::standing::{WindowPane, WindowRows};
 
 use crate::panes::ClosedWindow;
 
-/// Closed windows that wait for their answer at a moment.
+/// Closed windows that wait for their answer at a moment, and what all windows of the watch keep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WaitingCounts {
     /// How many there are.
@@ -16,13 +16,15 @@ pub struct WaitingCounts {
     pub rows: u64,
     /// Octets of these rows.
     pub octets: u64,
+    /// Octets of memory that windows of the watch keep, open ones, those that wait and the one that is being answered.
+    pub octets_kept: u64,
 }
 
 impl WaitingCounts {
     /// All of them with their names.
-    pub fn all(&self) -> [(&'static str, u64); 3] {
-        let Self { windows, rows, octets } = *self;
-        [("windows_waiting", windows), ("rows_waiting", rows), ("octets_waiting", octets)]
+    pub fn all(&self) -> [(&'static str, u64); 4] {
+        let Self { windows, rows, octets, octets_kept } = *self;
+        [("windows_waiting", windows), ("rows_waiting", rows), ("octets_waiting", octets), ("octets_kept", octets_kept)]
     }
 }
 
@@ -74,6 +76,8 @@ fn octets(batch: &RecordBatch) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct WaitingCounters {
     windows: AtomicU64,
+    /// Windows that are being answered.
+    answering: AtomicU64,
     rows: AtomicU64,
     own_rows: AtomicU64,
     octets: AtomicU64,
@@ -96,8 +100,24 @@ impl WaitingCounters {
         self.octets.fetch_sub(waiting.octets, Ordering::Relaxed);
     }
 
+    /// One that waited is being answered, until [`answered`](Self::answered).
+    pub(crate) fn answer(&self, waiting: &WaitingWindow) {
+        self.answering.fetch_add(1, Ordering::Relaxed);
+        self.remove(waiting);
+    }
+
+    /// The answer is there, and nothing has the window any more.
+    pub(crate) fn answered(&self) {
+        self.answering.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether windows wait or are being answered, so that their memory will be free.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.windows.load(Ordering::Relaxed) + self.answering.load(Ordering::Relaxed) > 0
+    }
+
     pub(crate) fn counts(&self) -> WaitingCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        WaitingCounts { windows: of(&self.windows), rows: of(&self.rows), octets: of(&self.octets) }
+        WaitingCounts { windows: of(&self.windows), rows: of(&self.rows), octets: of(&self.octets), octets_kept: 0 }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use weir_archive::Snapshot;
-use weir_sql::standing::{StandingEngine, StandingOptions, StandingQuery, Window, WindowRows};
+use weir_chain::ByteSize;
+use weir_sql::standing::{QuestionMemory, StandingEngine, StandingOptions, StandingQuery, Window, WindowRows};
 
 use crate::WatchError;
 use crate::file::{LateFlows, WatchFile, WindowOptions};
@@ -30,6 +31,8 @@ pub(crate) struct Watch {
     early: Option<StandingQuery>,
     maker: ReportMaker,
     past: NeededPast,
+    /// What its windows take of the memory of all watches.
+    memory: QuestionMemory,
     /// Rows of sessions that were left out, and that no report has said yet: which session they would have been of is not known.
     left_out: u64,
 }
@@ -43,7 +46,7 @@ impl Watch {
         let early = engine.prepare_early(&query, &file.options.query, &file.setup).map_err(failed)?;
         let maker = ReportMaker::new(&file, archive, query.has_sessions());
         let past = NeededPast::of(&file);
-        let watch = Self { file, query, early, maker, past, left_out: 0 };
+        let watch = Self { file, query, early, maker, past, memory: engine.window_memory(), left_out: 0 };
         watch.check_keys()?;
         watch.check_names()?;
         if !watch.query.has_history() && !watch.file.options.reports.history_min.is_zero() {
@@ -120,7 +123,8 @@ impl Watch {
                 sessions_max: options.sessions_max,
                 empty_windows: options.empty_windows,
             };
-            return Ok(Some(OpenWindows::Sessions(Box::new(Sessions::new(input, options)))));
+            let sessions = Sessions::new(input, options).within(Some(self.memory.clone()));
+            return Ok(Some(OpenWindows::Sessions(Box::new(sessions))));
         }
         let panes = Panes::new(PaneOptions {
             windows: windows.to_vec(),
@@ -131,9 +135,16 @@ impl Watch {
             rows_max: options.rows_max,
             empty_windows: options.empty_windows,
         });
-        let panes =
-            panes.map(|panes| panes.filtered(self.query.row_filter().cloned()).aggregated_early(self.is_early()));
-        Ok(panes.map(|panes| OpenWindows::Panes(Box::new(panes))))
+        let panes = panes.map(|panes| {
+            let panes = panes.filtered(self.query.row_filter().cloned()).aggregated_early(self.is_early());
+            OpenWindows::Panes(Box::new(panes.within(Some(self.memory.clone()))))
+        });
+        Ok(panes)
+    }
+
+    /// What its windows take of the memory of all watches.
+    pub(crate) fn memory(&self) -> &QuestionMemory {
+        &self.memory
     }
 
     /// Whether rows can be aggregated before windows close.
@@ -237,8 +248,10 @@ fn has_parameter(statement: &str, name: &str) -> bool {
 /// Plans the statement of a watch, and tells how it is answered.
 pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     let name = file.name.clone();
-    let engine = StandingEngine::new(&StandingOptions::default())
-        .map_err(|source| WatchError::Statement { name, source: Box::new(source) })?;
+    let options = StandingOptions::default();
+    let engine =
+        StandingEngine::new(&options).map_err(|source| WatchError::Statement { name, source: Box::new(source) })?;
+    let memory = ByteSize::from_bytes(options.window_octets_max);
     let WindowOptions { zone, rows_max, sessions_max, windows_waiting_max, answer_time_max, .. } =
         file.options.windows.clone();
     let watch = Watch::prepare(file, &engine, "")?;
@@ -254,7 +267,8 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     Ok(format!(
         "{window}\nzone: {zone}\nstate: at most {rows_max} flows{sessions} in open windows (rows_max), \
          {windows_waiting_max} closed windows that wait (windows_waiting_max), \
-         {answer_time_max} for an answer (answer_time_max)\n{early}{rest}"
+         {answer_time_max} for an answer (answer_time_max), by default {memory} for windows of all watches (--watch-memory)\n\
+         {early}{rest}"
     ))
 }
 

@@ -159,8 +159,10 @@ impl Worker {
                         self.leave(&windows);
                         break;
                     }
-                    self.counters.waiting.remove(&waiting);
+                    self.counters.waiting.answer(&waiting);
                     self.ask(&waiting.window);
+                    drop(waiting);
+                    self.counters.waiting.answered();
                 }
                 recv(panes_grown) -> grown => match grown {
                     Ok(grown) if !self.is_leaving() => self.aggregate(&grown),

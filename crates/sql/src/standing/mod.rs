@@ -37,6 +37,7 @@ mod silence;
 mod slot;
 mod sources;
 mod statement;
+mod window_memory;
 mod window_table;
 mod window_time;
 
@@ -47,4 +48,5 @@ pub use query::{StandingEngine, StandingQuery};
 pub use row_filter::RowFilter;
 pub use session::{Run, Session, SessionInput, SessionKind};
 pub use slot::{Window, WindowRows};
+pub use window_memory::{QuestionMemory, WindowMemory};
 pub use window_time::{WindowKind, WindowSpec};

@@ -15,6 +15,8 @@ pub struct StandingOptions {
     /// Memory that all questions may use together, in octets. Rows of windows do not count, nor does what is kept of history,
     /// which may be half as much.
     pub memory_octets_max: usize,
+    /// Memory that rows of the windows of all questions may take together, in octets.
+    pub window_octets_max: u64,
     /// Folder for what does not fit; the system's folder of temporary files by default.
     pub spill_folder: Option<PathBuf>,
     /// Sampling intervals that override what exporters report.
@@ -23,7 +25,7 @@ pub struct StandingOptions {
 
 impl Default for StandingOptions {
     fn default() -> Self {
-        Self { memory_octets_max: 2 << 30, spill_folder: None, corrections: Arc::default() }
+        Self { memory_octets_max: 2 << 30, window_octets_max: 1 << 30, spill_folder: None, corrections: Arc::default() }
     }
 }
 

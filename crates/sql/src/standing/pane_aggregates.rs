@@ -41,6 +41,8 @@ pub(crate) struct PaneAggregate {
     pub(crate) relation: usize,
     /// Computes it for the rows that are in the place of the window.
     pub(crate) plan: LogicalPlan,
+    /// Makes one part of several that it made of rows of a pane; `None` when they do not merge.
+    pub(crate) merging: Option<LogicalPlan>,
     /// The plan before it was optimised.
     found: LogicalPlan,
 }
@@ -71,8 +73,10 @@ pub(crate) fn split(
         let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
         let Some(relation) = shared_window(aggregate, windows, of_all)? else { return Ok(Transformed::no(node)) };
         let place = Place { slot: Arc::clone(slot), relation: windows.len() + aggregates.len() };
-        let Some((combined, plan)) = split_aggregate(aggregate, place)? else { return Ok(Transformed::no(node)) };
-        aggregates.push(PaneAggregate { name: name_of(aggregate), relation, found: plan.clone(), plan });
+        let Some(SplitAggregate { window: combined, pane: plan, merging }) = split_aggregate(aggregate, place)? else {
+            return Ok(Transformed::no(node));
+        };
+        aggregates.push(PaneAggregate { name: name_of(aggregate), relation, merging, found: plan.clone(), plan });
         Ok(Transformed::new(combined, true, TreeNodeRecursion::Jump))
     })?;
     Ok((plan.data, aggregates))
@@ -192,10 +196,23 @@ struct Combined {
     of_window: Vec<Expr>,
     /// The value, of columns that `of_window` gives.
     value: Expr,
+    /// Whether `of_window` gives what panes compute, of all rows of several.
+    is_mergeable: bool,
 }
 
-fn split_aggregate(aggregate: &Aggregate, place: Place) -> Result<Option<(LogicalPlan, LogicalPlan)>> {
+/// The plans of an aggregate.
+struct SplitAggregate {
+    /// Over what panes made.
+    window: LogicalPlan,
+    /// Over rows of a pane.
+    pane: LogicalPlan,
+    /// As `pane`, over what it made of several parts of the rows; `None` when that does not merge.
+    merging: Option<LogicalPlan>,
+}
+
+fn split_aggregate(aggregate: &Aggregate, place: Place) -> Result<Option<SplitAggregate>> {
     let (mut groups, mut group_values, mut combined) = (Vec::new(), Vec::new(), Vec::new());
+    let mut pane_groups = Vec::new();
     let mut columns = Vec::new();
     for group in &aggregate.group_expr {
         if matches!(group, Expr::GroupingSet(_)) {
@@ -211,6 +228,7 @@ fn split_aggregate(aggregate: &Aggregate, place: Place) -> Result<Option<(Logica
                 let field = if let Expr::Column(column) = group { column.clone() } else { field };
                 columns.push(Expr::Column(field).alias(&name));
                 groups.push(ident(&name));
+                pane_groups.push(ident(&name));
             }
         }
         group_values.push(ident(&name));
@@ -232,13 +250,31 @@ fn split_aggregate(aggregate: &Aggregate, place: Place) -> Result<Option<(Logica
     let name = format!("panes_{}", place.relation);
     let table = Arc::new(WindowTable::new(schema, place));
     let of_window = combined.iter().flat_map(|combined| combined.of_window.clone()).collect::<Vec<_>>();
+    let is_mergeable = combined.iter().all(|combined| combined.is_mergeable);
     let values = group_values.into_iter().chain(combined.into_iter().map(|combined| combined.value));
     let named = aggregate.schema.iter().zip(values).map(|((qualifier, field), value)| {
         Ok(cast_if_needed(value, field.data_type()).alias_qualified(qualifier.cloned(), field.name()))
     });
     let rows = LogicalPlanBuilder::scan(name, provider_as_source(table), None)?;
+    let merges = is_mergeable && !(pane_groups.is_empty() && of_window.is_empty());
+    let merging = merges.then(|| merged_parts(rows.clone(), pane_groups, of_window.clone(), &plan)).transpose()?;
     let window = rows.aggregate(groups, of_window)?.project(named.collect::<Result<Vec<_>>>()?)?.build()?;
-    Ok(Some((window, plan)))
+    Ok(Some(SplitAggregate { window, pane: plan, merging }))
+}
+
+/// Groups rows that a pane made of parts of its rows once more, so that the columns are the same.
+fn merged_parts(
+    rows: LogicalPlanBuilder,
+    groups: Vec<Expr>,
+    combined: Vec<Expr>,
+    pane: &LogicalPlan,
+) -> Result<LogicalPlan> {
+    let columns = pane.schema().fields().iter().map(|field| match field.name().as_str() {
+        ANY => lit(0_i64).alias(ANY),
+        // a sum of decimal sums has more digits than it needs
+        name => cast(ident(name), field.data_type().clone()).alias(name),
+    });
+    rows.aggregate(groups, combined)?.project(columns.collect::<Vec<_>>())?.build()
 }
 
 fn cast_if_needed(value: Expr, kind: &DataType) -> Expr {
@@ -269,6 +305,7 @@ fn combination(aggregate: &Aggregate, expression: &Expr, number: usize) -> Resul
             of_pane: vec![expression.clone().alias(&part)],
             of_window: vec![of_window.alias(&part)],
             value,
+            is_mergeable: true,
         })
     };
     Ok(match func.name() {
@@ -283,6 +320,7 @@ fn combination(aggregate: &Aggregate, expression: &Expr, number: usize) -> Resul
                 of_pane: vec![summed.alias(&part), counted.alias(&other)],
                 of_window: vec![sum(ident(&part)).alias(&part), sum(ident(&other)).alias(&other)],
                 value: ident(&part) / cast(ident(&other), DataType::Float64),
+                is_mergeable: true,
             })
         }
         _ => None,
@@ -327,6 +365,8 @@ fn merged(
         of_pane: vec![filtered(of_state.call(params.args.clone()), params)?.alias(part)],
         of_window: vec![merge.call(vec![ident(part)]).alias(part)],
         value: ident(part),
+        // windows have the value, not the state
+        is_mergeable: false,
     })
 }
 

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 
+use super::window_memory::QuestionMemory;
+
 /// Octets of an aggregated row that counts as one.
 const AGGREGATED_ROW_OCTETS: usize = 64;
 
@@ -31,6 +33,8 @@ pub struct PaneSize {
 struct PaneContent {
     /// Counts the rows of the panes of a watch, while windows are open that this one is of.
     counted: Option<Arc<AtomicU64>>,
+    /// Counts the memory of all that is here, as long as it is.
+    memory: Option<QuestionMemory>,
     /// Batches that came first and are not here any more.
     released: usize,
     batches: Vec<RecordBatch>,
@@ -47,6 +51,8 @@ struct PaneContent {
 pub(crate) struct AggregatedRows {
     /// Up to and without this batch.
     to: usize,
+    /// Rows that it was made of.
+    made_of: u64,
     rows: Vec<RecordBatch>,
 }
 
@@ -71,6 +77,13 @@ impl PaneRows {
         Self { content: Mutex::new(content) }
     }
 
+    /// The same, whose memory is counted until nothing has it any more.
+    #[must_use]
+    pub fn within(self, memory: Option<&QuestionMemory>) -> Self {
+        self.content().memory = memory.cloned();
+        self
+    }
+
     fn content(&self) -> MutexGuard<'_, PaneContent> {
         // every step under this lock leaves whole values behind
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,6 +95,7 @@ impl PaneRows {
         let rows = batch.num_rows() as u64;
         content.count(rows, 0);
         content.rows += rows;
+        content.remember(std::slice::from_ref(&batch));
         content.batches.push(batch);
     }
 
@@ -118,15 +132,39 @@ impl PaneRows {
     }
 
     /// Keeps what an aggregate made of the batches that it lacked.
-    pub(crate) fn keep_aggregated(&self, aggregate: usize, batches: usize, rows: Vec<RecordBatch>) {
+    pub(crate) fn keep_aggregated(&self, aggregate: usize, batches: usize, made_of: u64, rows: Vec<RecordBatch>) {
         let mut content = self.content();
         content.count(count_aggregated(&rows), 0);
+        content.remember(&rows);
         if content.aggregated.len() <= aggregate {
             content.aggregated.resize_with(aggregate + 1, Vec::new);
         }
         if let Some(parts) = content.aggregated.get_mut(aggregate) {
-            parts.push(AggregatedRows { to: batches, rows });
+            parts.push(AggregatedRows { to: batches, made_of, rows });
         }
+    }
+
+    /// What an aggregate made, of how many parts, when it should be merged: since that was done last it has doubled.
+    fn unmerged(&self, aggregate: usize) -> Option<(usize, Vec<RecordBatch>)> {
+        let content = self.content();
+        let parts = content.aggregated.get(aggregate)?;
+        let (first, later) = parts.split_first()?;
+        let of_later: u64 = later.iter().map(|part| count(&part.rows)).sum();
+        let is_due = of_later > 0 && of_later >= count(&first.rows);
+        is_due.then(|| (parts.len(), parts.iter().flat_map(|part| part.rows.iter().cloned()).collect()))
+    }
+
+    /// Keeps one part in the place of the first ones of an aggregate.
+    fn keep_merged(&self, aggregate: usize, parts: usize, rows: Vec<RecordBatch>) {
+        let mut content = self.content();
+        let Some(all) = content.aggregated.get_mut(aggregate).filter(|all| all.len() >= parts) else { return };
+        let gone: Vec<AggregatedRows> = all.drain(..parts).collect();
+        let Some(to) = gone.last().map(|part| part.to) else { return };
+        let made_of = gone.iter().map(|part| part.made_of).sum();
+        all.insert(0, AggregatedRows { to, made_of, rows: rows.clone() });
+        content.remember(&rows);
+        gone.iter().for_each(|part| content.forget(&part.rows));
+        content.count(count_aggregated(&rows), gone.iter().map(|part| count_aggregated(&part.rows)).sum());
     }
 
     /// What an aggregate made of the first batches.
@@ -147,10 +185,27 @@ impl PaneRows {
         let number = batches.saturating_sub(content.released).min(content.batches.len());
         let gone: Vec<RecordBatch> = content.batches.drain(..number).collect();
         content.released += number;
+        content.forget(&gone);
         let gone = count(&gone);
         content.rows -= gone;
         content.released_rows += gone;
         content.count(0, gone);
+    }
+
+    /// Drops the rows that came last, or what was made of them, and gives how many rows these were; 0 when there are none that can
+    /// go. No window that has closed may have them, nor a statement that aggregates them.
+    pub fn drop_last(&self) -> u64 {
+        let mut content = self.content();
+        let aggregated = content.aggregated.iter().filter_map(|parts| parts.last()).map(|part| part.to).max();
+        if content.released + content.batches.len() <= aggregated.unwrap_or(0) {
+            return if content.batches.is_empty() { content.drop_last_aggregated() } else { 0 };
+        }
+        let Some(batch) = content.batches.pop() else { return 0 };
+        let gone = batch.num_rows() as u64;
+        content.forget(std::slice::from_ref(&batch));
+        content.rows -= gone;
+        content.count(0, gone);
+        gone
     }
 
     /// No window will be open any more that it is of: its rows are those of windows that wait for their answers.
@@ -161,7 +216,55 @@ impl PaneRows {
     }
 }
 
+impl Drop for PaneRows {
+    fn drop(&mut self) {
+        let content = self.content.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let aggregated = content.aggregated.iter().flatten().flat_map(|part| &part.rows);
+        if let Some(memory) = &content.memory {
+            content.batches.iter().chain(aggregated).for_each(|batch| memory.remove(batch));
+        }
+    }
+}
+
 impl PaneContent {
+    /// Counts the memory of batches that are kept from now on.
+    fn remember(&self, batches: &[RecordBatch]) {
+        if let Some(memory) = &self.memory {
+            batches.iter().for_each(|batch| memory.add(batch));
+        }
+    }
+
+    /// Counts it no more.
+    fn forget(&self, batches: &[RecordBatch]) {
+        if let Some(memory) = &self.memory {
+            batches.iter().for_each(|batch| memory.remove(batch));
+        }
+    }
+
+    /// Drops what all aggregates made last, of rows that are gone; gives how many these were.
+    fn drop_last_aggregated(&mut self) -> u64 {
+        let Some(first) = self.aggregated.first() else { return 0 };
+        let Some(last_to) = first.last().map(|part| part.to).filter(|to| *to <= self.released) else { return 0 };
+        if self.aggregated.iter().any(|parts| parts.last().is_none_or(|part| part.to != last_to)) {
+            return 0;
+        }
+        // parts of one may have been merged, and those of another one not
+        let all_have = |to: &usize| self.aggregated.iter().all(|parts| parts.iter().any(|part| part.to == *to));
+        let kept_to = first.iter().rev().skip(1).map(|part| part.to).find(all_have).unwrap_or(0);
+        let split = |parts: &mut Vec<AggregatedRows>| {
+            let kept = parts.partition_point(|part| part.to <= kept_to);
+            parts.split_off(kept)
+        };
+        let gone: Vec<Vec<AggregatedRows>> = self.aggregated.iter_mut().map(split).collect();
+        for part in gone.iter().flatten() {
+            self.forget(&part.rows);
+            self.count(0, count_aggregated(&part.rows));
+        }
+        let made_of: u64 = gone.first().into_iter().flatten().map(|part| part.made_of).sum();
+        self.released_rows = self.released_rows.saturating_sub(made_of);
+        made_of
+    }
+
     fn aggregated_rows(&self) -> u64 {
         self.aggregated.iter().flatten().map(|part| count_aggregated(&part.rows)).sum()
     }
@@ -189,7 +292,12 @@ impl WindowPane {
 
     /// Of rows that no other window shares.
     pub fn single(batches: Vec<RecordBatch>) -> Self {
-        let rows = Arc::new(PaneRows::new(&Arc::default()));
+        Self::single_within(batches, None)
+    }
+
+    /// The same, whose memory is counted.
+    pub(crate) fn single_within(batches: Vec<RecordBatch>, memory: Option<&QuestionMemory>) -> Self {
+        let rows = Arc::new(PaneRows::new(&Arc::default()).within(memory));
         for batch in batches {
             rows.push(batch);
         }
@@ -219,9 +327,23 @@ impl WindowPane {
     ) -> Result<Vec<RecordBatch>, E> {
         let lacking = self.rows.not_aggregated(aggregate, self.batches);
         if !lacking.is_empty() {
-            self.rows.keep_aggregated(aggregate, self.batches, aggregate_rows(lacking)?);
+            let made_of = count(&lacking);
+            self.rows.keep_aggregated(aggregate, self.batches, made_of, aggregate_rows(lacking)?);
         }
         Ok(self.rows.aggregated(aggregate, self.batches))
+    }
+
+    /// Merges what an aggregate made of parts of its rows by `merge_rows`, if there is enough of it. No window that has closed may
+    /// have some of these parts alone.
+    pub(crate) fn merge<E>(
+        &self,
+        aggregate: usize,
+        merge_rows: impl FnOnce(Vec<RecordBatch>) -> Result<Vec<RecordBatch>, E>,
+    ) -> Result<(), E> {
+        if let Some((parts, rows)) = self.rows.unmerged(aggregate) {
+            self.rows.keep_merged(aggregate, parts, merge_rows(rows)?);
+        }
+        Ok(())
     }
 
     /// Drops its rows that this number of aggregates have.

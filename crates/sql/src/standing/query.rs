@@ -40,6 +40,7 @@ use super::silence::Silence;
 use super::slot::{RelationRows, Slot, SlotContent, Window, WindowRows};
 use super::sources::{columns_of, of_provider, windows_of};
 use super::statement::{Bound, StatementContext, bound_of, check_times};
+use super::window_memory::{QuestionMemory, WindowMemory};
 use super::window_table::WindowTable;
 use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
@@ -63,11 +64,13 @@ pub struct StandingEngine {
     rows: Arc<KeyRows>,
     /// Threads for what reads history alone.
     wide: Arc<Runtime>,
+    windows: Arc<WindowMemory>,
 }
 
 impl StandingEngine {
     /// An engine without questions.
     pub fn new(options: &StandingOptions) -> Result<Self, EngineError> {
+        let windows = WindowMemory::new(options.window_octets_max);
         let options = EngineOptions {
             threads: 1,
             memory_octets_max: options.memory_octets_max,
@@ -82,7 +85,12 @@ impl StandingEngine {
         let mut wide = Builder::new_multi_thread();
         let wide = wide.thread_name("history").thread_stack_size(STACK_OCTETS).enable_time().build();
         let wide = Arc::new(wide.map_err(EngineError::Start)?);
-        Ok(Self { runtime: Arc::new(runtime), options, cache, rows, wide })
+        Ok(Self { runtime: Arc::new(runtime), options, cache, rows, wide, windows })
+    }
+
+    /// Memory for the windows of another question.
+    pub fn window_memory(&self) -> QuestionMemory {
+        self.windows.question()
     }
 
     /// What is kept of history.

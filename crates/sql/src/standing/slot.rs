@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use weir_archive::Snapshot;
 
 use super::pane_rows::WindowPane;
+use super::window_memory::QuestionMemory;
 
 /// A range of time: from `start_ms` up to and without `end_ms`, milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -30,6 +31,11 @@ impl WindowRows {
     /// Of rows that no other window shares.
     pub fn of(window: Window, batches: Vec<RecordBatch>) -> Self {
         Self { window, panes: vec![WindowPane::single(batches)] }
+    }
+
+    /// The same, whose memory is counted as long as something has them.
+    pub fn within(window: Window, batches: Vec<RecordBatch>, memory: Option<&QuestionMemory>) -> Self {
+        Self { window, panes: vec![WindowPane::single_within(batches, memory)] }
     }
 
     /// Whether some of its rows were aggregated and are gone.

@@ -65,7 +65,7 @@ fn windows_that_wait_are_counted_with_their_rows() {
     }
     watch.hand_over(ended, false);
     let counts = || watch.counters.counts(weir_notify::NotifyCounts::default());
-    let waiting = |windows, rows, octets| WaitingCounts { windows, rows, octets };
+    let waiting = |windows, rows, octets| WaitingCounts { windows, rows, octets, octets_kept: 0 };
     assert_eq!((counts().windows_closed, counts().windows_shed), (3, 1));
     assert_eq!(counts().waiting, waiting(2, 3, 24));
     watch.counters.waiting.remove(&windows.recv().expect("a window"));

@@ -8,6 +8,7 @@ mod following;
 mod found;
 mod golden;
 mod kept;
+mod kept_memory;
 mod late;
 mod oracle;
 mod page;

@@ -9,7 +9,8 @@ use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use weir_flow::Column;
 use weir_sql::standing::{
-    PaneRows, QuerySetup, StandingEngine, StandingOptions, Window, WindowKind, WindowPane, WindowRows, WindowSpec,
+    PaneRows, QuerySetup, StandingEngine, StandingOptions, Window, WindowKind, WindowMemory, WindowPane, WindowRows,
+    WindowSpec,
 };
 use weir_watch::panes::{ClosedWindow, PaneCounts, PaneOptions, Panes};
 use weir_watch::{Backtest, RunnerOptions};
@@ -292,6 +293,47 @@ fn windows_that_were_aggregated_while_they_were_open_are_answered_alike() {
         let text = format!("SELECT {of_rows} FROM TUMBLE(flows, received, INTERVAL '1' HOUR)");
         let plain = engine.prepare(&text, &QuerySetup::default()).expect("a statement");
         assert!(engine.prepare_early(&plain, &text, &QuerySetup::default()).expect("a statement").is_none());
+    }
+}
+
+/// A window that is open for long has each group again and again: what was made of parts of its rows is merged.
+#[test]
+fn what_was_aggregated_has_each_group_twice_at_most() {
+    let distinct = "SELECT src_port, count(DISTINCT dst_port) AS d, sum(bytes) AS s FROM TUMBLE(flows, received, INTERVAL '1' HOUR) \
+                    GROUP BY src_port";
+    let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
+    let window = Window { start_ms: NEW_YEAR_MS, end_ms: NEW_YEAR_MS + 3_600_000 };
+    for text in [distinct, SUMS[1], SUMS[2], SUMS[4]] {
+        let setup = QuerySetup::default();
+        let mut plain = engine.prepare(text, &setup).expect("a statement");
+        let mut early = engine.prepare_early(&plain, text, &setup).expect("a statement").expect(text);
+        let rows = |panes: Vec<WindowPane>| vec![WindowRows { window, panes }; plain.windows().len()];
+        let (kept, mut flows) = (Arc::new(AtomicU64::new(0)), Vec::new());
+        let (memory, mut kept_max) = (WindowMemory::new(u64::MAX), 0);
+        let pane = Arc::new(PaneRows::new(&kept).within(Some(&memory.question())));
+        for seed in 0..40 {
+            let mut part = traffic(seed, 200, NEW_YEAR_MS, 3_600_000);
+            for (number, flow) in (0..).zip(&mut part) {
+                // of 35 pairs of ports
+                flow.ports = (number % 7, number % 5);
+            }
+            pane.push(batch(&part).record_batch().clone());
+            flows.extend(part);
+            early.aggregate(&rows(vec![WindowPane::of(&pane)]), Duration::from_mins(1)).expect("aggregated");
+            kept_max = kept_max.max(kept.load(Ordering::Relaxed));
+            assert_eq!(pane.size().aggregated_rows, kept.load(Ordering::Relaxed));
+        }
+        assert!(kept_max <= 2 * 35, "{kept_max}: {text}");
+        let found = early.answer(&rows(vec![WindowPane::of(&pane)]), None, Duration::from_mins(1)).expect("an answer");
+        let all = rows(vec![WindowPane::single(vec![batch(&flows).record_batch().clone()])]);
+        let expected = plain.answer(&all, None, Duration::from_mins(1)).expect("an answer");
+        assert_eq!(lines(&found), lines(&expected), "{text}");
+        assert!(!lines(&found).is_empty());
+        // what was made goes, too, and is known by the rows that it was made of
+        pane.push(batch(&flows[..3]).record_batch().clone());
+        assert_eq!(pane.drop_last(), 3);
+        let gone: u64 = std::iter::from_fn(|| Some(pane.drop_last()).filter(|rows| *rows > 0)).sum();
+        assert_eq!((gone, kept.load(Ordering::Relaxed), memory.octets()), (flows.len() as u64, 0, 0), "{text}");
     }
 }
 

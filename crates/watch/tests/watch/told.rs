@@ -67,7 +67,7 @@ fn reports_say_that_flows_were_left_out() {
     let left_out: Vec<_> = reports.iter().map(|report| report.rows_left_out).collect();
     assert_eq!(left_out, [0, 50, 0]);
     assert!(
-        reports[1].text().contains("[incomplete: 50 flows of the window left out, see rows_max]"),
+        reports[1].text().contains("[incomplete: 50 flows of the window left out, see rows_max and rows_over_memory]"),
         "{}",
         reports[1].text()
     );
@@ -145,7 +145,8 @@ fn statements_that_are_no_watch_are_explained() {
 fn limits_of_the_state_are_explained() {
     let explained = |query: &str| plan(watch("w", query, "rows_max = 5_000\nwindows_waiting_max = 7")).expect("a plan");
     let tumbling = explained("SELECT count(*) FROM TUMBLE(flows, received, INTERVAL '1' SECOND)");
-    let state = "\nstate: at most 5000 flows in open windows (rows_max), 7 closed windows that wait (windows_waiting_max), 1m for an answer";
+    let state = "\nstate: at most 5000 flows in open windows (rows_max), 7 closed windows that wait (windows_waiting_max), 1m for an answer \
+                 (answer_time_max), by default 1GiB for windows of all watches (--watch-memory)\n";
     assert!(tumbling.contains(state), "{tumbling}");
     let sessions = explained(
         "SELECT src_addr, count(*) FROM SESSION(flows, received, INTERVAL '1' MINUTE, key => src_addr) \

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use weir_chain::{Notices, Progress, Running};
+use weir_chain::{ByteSize, Notices, Progress, Running};
 use weir_collect::{inherited, intake};
 use weir_serve::server::RunningServer;
 use weir_serve::{Downloading, Downloads, ServeError, Server, Status, hash_password, scram_verifier};
@@ -263,6 +263,8 @@ impl Service {
         let mut options = RunnerOptions::new(&settings.service.archive);
         let corrections = settings.service.questions.corrections().map_err(ServeError::Corrections)?;
         options.standing.corrections = Arc::new(corrections);
+        options.standing.window_octets_max =
+            settings.watch_memory.map_or(options.standing.window_octets_max, ByteSize::bytes);
         let watching = settings.service.watches.clone().map(|folder| {
             WatchThread::new(WatchSession {
                 options,

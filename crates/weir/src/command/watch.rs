@@ -93,6 +93,12 @@ pub(crate) struct ReportArgs {
     /// Remove reports that are older than this, up to a day later
     #[arg(long, value_name = "DURATION", default_value = "365d", help_heading = "Watching")]
     reports_max_age: TimeSpan,
+    /// Keep the flows of windows of all watches in at most this much memory
+    ///
+    /// When it is full, the watch that keeps most of it leaves out flows, which are counted in rows_over_memory. It is beside the
+    /// memory that statements sort, group and join in.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "Watching")]
+    watch_memory: ByteSize,
     #[command(flatten)]
     sampling: SamplingArgs,
 }
@@ -104,7 +110,8 @@ impl ReportArgs {
         let retention = Retention { octets_max: self.reports_max_size.bytes(), age_max };
         let actions = self.actions.as_deref().map(Action::read_file).transpose()?.unwrap_or_default();
         let corrections = self.sampling.corrections()?;
-        let standing = StandingOptions { corrections, ..options.standing };
+        let window_octets_max = self.watch_memory.bytes();
+        let standing = StandingOptions { corrections, window_octets_max, ..options.standing };
         Ok(RunnerOptions { retention, actions, standing, ..options })
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! A window of five minutes at 200,000 flows a second has 60 million rows, of which a statement may need the sum of each host.
 //! What panes do for windows that overlap is done for the one pane of a window that does not, each time that it has grown: its
-//! rows are aggregated and go, and in the end the window combines what was made. A statement has a plan for that beside the
+//! rows are aggregated and go, and in the end the window combines what was made. Hosts come again and again, so what was made is
+//! merged each time that it has doubled: it has each group twice at most. A statement has a plan for that beside the
 //! plain one, because aggregating twice costs more where a window has few rows.
 
 use std::time::{Duration, Instant};
 
 use super::{StandingEngine, StandingQuery};
 use crate::EngineError;
-use crate::standing::slot::SlotContent;
+use crate::standing::slot::{RelationRows, SlotContent};
 use crate::standing::{QuerySetup, WindowRows};
 
 impl StandingEngine {
@@ -43,8 +44,29 @@ impl StandingQuery {
     ///
     /// Must not be called from an asynchronous task.
     pub fn aggregate(&self, rows: &[WindowRows], time_max: Duration) -> Result<(), EngineError> {
-        let put = self.put(rows, None, Instant::now() + time_max);
+        let until = Instant::now() + time_max;
+        let aggregated = self.put(rows, None, until).and_then(|()| self.merge(rows, until));
         *self.slot.held() = SlotContent::default();
-        put
+        aggregated
+    }
+
+    /// Merges what was made of parts of panes, which then has each group once.
+    fn merge(&self, rows: &[WindowRows], until: Instant) -> Result<(), EngineError> {
+        for (number, ((aggregate, _), plan)) in self.panes.aggregates.iter().zip(&self.panes.mergings).enumerate() {
+            let (Some(plan), Some(rows)) = (plan, rows.get(aggregate.relation)) else { continue };
+            // behind the windows
+            let mut made = vec![RelationRows::default(); self.windows.len() + number];
+            made.push(RelationRows { window: rows.window, batches: Vec::new() });
+            for pane in &rows.panes {
+                pane.merge(number, |batches| {
+                    if let Some(last) = made.last_mut() {
+                        last.batches = batches;
+                    }
+                    self.slot.held().rows.clone_from(&made);
+                    self.collected_again(plan, until)
+                })?;
+            }
+        }
+        Ok(())
     }
 }

@@ -15,6 +15,8 @@ use crate::standing::sources::windows_of;
 #[derive(Debug, Default)]
 pub(super) struct SharedPanes {
     pub(super) aggregates: Vec<(PaneAggregate, Arc<dyn ExecutionPlan>)>,
+    /// Make one part of what each of them made of several parts of a pane, while rows of it are released.
+    pub(super) mergings: Vec<Option<Arc<dyn ExecutionPlan>>>,
     /// Whether nothing else reads the rows of panes.
     pub(super) is_releasing: bool,
     /// The statement over what panes made, with the bounds of history to be filled in: when it is the same for every window.
@@ -46,13 +48,18 @@ impl SharedPanes {
         // any other plan with history is made anew each time, and might not combine what panes made
         let is_lasting = !query.has_history || combining.is_some();
         let is_releasing = is_lasting && !reads_rows(query, &plan)?;
+        let merging = |aggregate: &PaneAggregate| {
+            let plan = aggregate.merging.as_ref().filter(|_| is_releasing);
+            plan.map(|plan| query.physical(&query.context.state().optimize(plan)?)).transpose()
+        };
+        let mergings = aggregates.iter().map(merging).collect::<Result<Vec<_>>>()?;
         let planned = aggregates.into_iter().map(|mut aggregate| {
             aggregate.plan = query.context.state().optimize(&aggregate.plan)?;
             let physical = query.physical(&aggregate.plan)?;
             Ok((aggregate, physical))
         });
         let aggregates = planned.collect::<Result<Vec<_>>>()?;
-        Ok((Self { aggregates, is_releasing, combining, filter: None, is_early: query.panes.is_early }, plan))
+        Ok((Self { aggregates, mergings, is_releasing, combining, filter: None, is_early: query.panes.is_early }, plan))
     }
 }
 

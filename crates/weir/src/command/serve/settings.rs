@@ -183,6 +183,9 @@ options! {
     struct WatchSection {
         /// Folder of watch files.
         folder: PathBuf,
+        /// Keep the flows of windows of all watches in at most this much memory. When it is full, the watch that keeps most of it
+        /// leaves out flows, which are counted in `rows_over_memory`.
+        memory_max: ByteSize = ByteSize::from_mib(1024) => 1..=1 << 50,
     }
 }
 
@@ -326,6 +329,8 @@ pub(in crate::command) struct Settings {
     pub(super) running: Arc<Mutex<ReloadSignals>>,
     /// Files of chains that run beside it.
     pub(super) chains: Vec<PathBuf>,
+    /// Memory for windows of watches, where the file says it.
+    pub(super) watch_memory: Option<ByteSize>,
     /// Files that are fetched before it begins, and while it runs.
     pub(super) downloads: Vec<DownloadOptions>,
     archive: ArchiveSection,
@@ -359,15 +364,14 @@ impl Settings {
         let collect = collect_section(args, &file, has_other, &named)?;
         let mut http: HttpOptions = section(&file, "http", &named)?.unwrap_or_default();
         http.listen = args.listen.unwrap_or(http.listen);
-        let watches = section::<WatchSection>(&file, "watch", &named)?.map(|section| section.folder);
+        let (watches, watch_memory) = watch_section(&file, &named)?;
         let dashboards = section::<DashboardSection>(&file, "dashboards", &named)?.map(|section| section.folder);
         let statistics = section::<StatisticsSection>(&file, "statistics", &named)?;
         let mut postgres: PostgresOptions = section(&file, "postgres", &named)?.unwrap_or_default();
         postgres.listen = args.postgres.or(postgres.listen);
         let mut flight: FlightOptions = section(&file, "flight", &named)?.unwrap_or_default();
         flight.listen = args.flight.or(flight.listen);
-        let folder = args.archive.clone().or_else(|| archive.folder.clone());
-        let folder = folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)?;
+        let folder = archive_folder(args, &archive)?;
         let Reloaded { users, enrichment, .. } = reloaded(&file).map_err(&named)?;
         let running = Arc::<Mutex<ReloadSignals>>::default();
         let audit = section::<AuditOptions>(&file, "audit", &named)?.unwrap_or_default();
@@ -397,6 +401,7 @@ impl Settings {
         Ok(Self {
             service,
             running,
+            watch_memory,
             demo_rate: args.demo.then_some(args.demo_rate),
             archive,
             collect,
@@ -516,6 +521,21 @@ fn snmp_sections(file: &ConfigFile) -> Result<Vec<weir_snmp::SnmpOptions>, Optio
         }
     }
     Ok(sections)
+}
+
+/// The folder of the archive.
+fn archive_folder(args: &Args, archive: &ArchiveSection) -> anyhow::Result<PathBuf> {
+    let folder = args.archive.clone().or_else(|| archive.folder.clone());
+    folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)
+}
+
+/// The folder of watch files, and the memory for their windows, where the file has them.
+fn watch_section(
+    file: &ConfigFile,
+    named: &impl Fn(OptionError) -> anyhow::Error,
+) -> anyhow::Result<(Option<PathBuf>, Option<ByteSize>)> {
+    let section: Option<WatchSection> = section(file, "watch", named)?;
+    Ok(section.map(|section| (section.folder, section.memory_max)).unzip())
 }
 
 fn section<O: Options>(

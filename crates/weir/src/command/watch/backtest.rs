@@ -139,7 +139,11 @@ fn summary(name: &str, outcome: &Outcome, zone: &TimeZone, out: &mut impl Write)
         writeln!(out, "windows without an answer: {}, the first because {failure}", outcome.windows_failed)?;
     }
     if outcome.rows_shed > 0 {
-        writeln!(out, "{} flows were left out: a window has more than rows_max", outcome.rows_shed)?;
+        writeln!(
+            out,
+            "{} flows were left out: a window has more than rows_max, or than the memory for windows",
+            outcome.rows_shed
+        )?;
     }
     Ok(())
 }
