@@ -272,7 +272,10 @@ fn lose_while_away(dir: &Path, table: &Table, then: impl Fn(&ForwardCounters)) -
     };
     std::thread::scope(|scope| {
         let is_stopping = &is_stopping;
-        let stops = move || is_stopping.load(std::sync::atomic::Ordering::Relaxed);
+        let began = std::time::Instant::now();
+        // also when this thread has failed
+        let is_over = move || began.elapsed() > Duration::from_mins(3);
+        let stops = move || is_over() || is_stopping.load(std::sync::atomic::Ordering::Relaxed);
         let run = scope.spawn(move || forwarder.run(stops, || false, Duration::ZERO).expect("stopped"));
         until(&|counts| counts.rows_in_flight == 2 * ROWS && counts.failures > 0);
         let (mut writer, _) = Writer::open(dir, ArchiveOptions::default()).expect("an archive");
