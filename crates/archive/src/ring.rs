@@ -137,6 +137,11 @@ impl Ring {
         found
     }
 
+    /// Whether a delivery is here, or is still to be appended.
+    pub(crate) fn has(&self, position: Position) -> bool {
+        matches!(self.deliveries().find(position), InRing::Flows(_) | InRing::NotYet)
+    }
+
     /// Waits until this position is appended, or none will be any more, or the time is over.
     pub(crate) fn wait(&self, position: Position, timeout: Duration) {
         let is_missing = |deliveries: &mut Deliveries| deliveries.last < position && !deliveries.has_ended;
@@ -213,6 +218,7 @@ mod tests {
             ring.push(at(position), Some(&one));
         }
         assert!(matches!(ring.take(slow, at(13)), InRing::Gone));
+        assert_eq!([13, 14, 16, 17].map(|position| ring.has(at(position))), [false, true, true, true]);
         assert_eq!((ring.octets_after(at(13)), ring.octets_after(at(12))), (Some(3 * octets), None));
         let quick = ring.join(at(17), 0);
         assert!(matches!(ring.take(quick, at(17)), InRing::NotYet));

@@ -168,6 +168,25 @@ impl Snapshot {
         self.rows_sealed(Table::Flows) + self.flows_unsealed()
     }
 
+    /// Flows of the deliveries after this one, in segments and in the tail.
+    ///
+    /// # Errors
+    /// Those of reading which deliveries a segment has that begins before it and ends after it.
+    pub fn flows_after(&self, position: Position) -> Result<u64, ArchiveError> {
+        let unsealed = self.frames.iter().filter(|frame| frame.position() > position);
+        let mut flows: u64 = unsealed.map(|frame| frame.flows() as u64).sum();
+        for segment in self.segments(Table::Flows).iter().filter(|segment| segment.last > position) {
+            if segment.first > position {
+                flows += segment.rows;
+                continue;
+            }
+            let known = segment.deliveries()?;
+            let after = known.deliveries.iter().filter(|delivery| delivery.position > position);
+            flows += after.map(|delivery| delivery.rows).sum::<u64>();
+        }
+        Ok(flows)
+    }
+
     /// Rows of a table, in segments and in the tail, which is read for that.
     pub fn rows(&self, table: Table) -> Result<u64, ArchiveError> {
         let tail: usize = self.tail(table)?.iter().map(RecordBatch::num_rows).sum();

@@ -29,12 +29,12 @@ pub struct ForwardCounts {
     pub rows_forwarded: u64,
     /// Rows that the store can never take.
     pub rows_refused: u64,
-    /// Rows that are known to have expired, or to have been set aside as damaged, before they were forwarded. What is known
-    /// of a lost delivery is its number, not its rows: see `deliveries_lost`.
+    /// Rows that are known to have expired, or to have been set aside as damaged, before they were forwarded. They are worked
+    /// out from all that the archive ever had, so they may be known some time after `deliveries_lost`.
     pub rows_lost: u64,
     /// Deliveries, acknowledged or without flows.
     pub deliveries_forwarded: u64,
-    /// Deliveries that expired, or were set aside as damaged, before they were forwarded.
+    /// Deliveries that expired, or were set aside as damaged, before they were forwarded; also while a store is away.
     pub deliveries_lost: u64,
     /// Deliveries in the archive that are not acknowledged yet.
     pub deliveries_waiting: u64,

@@ -42,6 +42,8 @@ pub struct ForwardOptions {
     /// After a refusal that is for good, such as of a wrong password, go on with this pause, while the archive keeps what
     /// waits; `None` to end.
     pub retry_refused_after: Option<Duration>,
+    /// While the store takes nothing: how often it is looked at whether the archive still has what waits.
+    pub loss_check_interval: Duration,
 }
 
 impl Default for ForwardOptions {
@@ -54,6 +56,7 @@ impl Default for ForwardOptions {
             retry_after: Duration::from_millis(100),
             retry_after_max: Duration::from_secs(5),
             retry_refused_after: None,
+            loss_check_interval: Duration::from_secs(10),
         }
     }
 }
@@ -116,8 +119,7 @@ pub struct Forwarder<S> {
     pause: Pause,
     /// What the store refused last, since it took anything.
     refused: Option<StoreError>,
-    /// Flows may have been lost whose number is not known yet.
-    has_gap: bool,
+    losses: Losses,
     counters: ForwardCounters,
 }
 
@@ -130,6 +132,17 @@ enum Pending {
     Failed(Box<ForwardDelivery>),
     /// It needs nothing more; what to count for it.
     Ended(ForwardCounts),
+}
+
+/// What is known of lost deliveries.
+#[derive(Debug)]
+struct Losses {
+    /// Flows may have been lost whose number is not known yet.
+    has_gap: bool,
+    /// Deliveries that were counted as lost when it began. Those of them that are behind the position are found again.
+    before: u64,
+    /// When it was last looked for some, or the store last took something.
+    looked_at: Instant,
 }
 
 /// When the store is tried again after an error.
@@ -154,7 +167,9 @@ impl<S: ForwardStore> Forwarder<S> {
         let _ = Follower::open(archive, FollowPosition::START, FollowOptions::default())
             .map_err(|source| ForwardError::Follow { folder: archive.to_owned(), source })?;
         let files = StateFiles::open(archive, &options.name)?;
-        let (state, origin) = (files.load()?, files.origin()?);
+        let (kept, origin) = (files.load()?, files.origin()?);
+        let mut state = ForwardState { deliveries_lost_ahead: 0, ..kept };
+        state.counts.deliveries_lost = state.counts.deliveries_lost.saturating_sub(kept.deliveries_lost_ahead);
         let follower = attach(archive, state.position, &options.name)?;
         let forwarder = Self {
             archive: archive.to_owned(),
@@ -165,13 +180,17 @@ impl<S: ForwardStore> Forwarder<S> {
             origin,
             pending: BTreeMap::new(),
             state,
-            kept: state,
+            kept,
             kept_at: Instant::now(),
             in_flight: InFlightShare::of(InFlight::default()),
             pause: Pause::default(),
             refused: None,
-            // whoever ended between a gap and the end of the archive has not worked it out
-            has_gap: state.counts.deliveries_lost > 0,
+            losses: Losses {
+                // whoever ended between a gap and the end of the archive has not worked it out
+                has_gap: kept.counts.deliveries_lost > 0,
+                before: kept.counts.deliveries_lost,
+                looked_at: Instant::now(),
+            },
             counters,
         };
         forwarder.count();
@@ -215,6 +234,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 self.collect(if has_room { Duration::from_millis(1) } else { TURN })?;
                 self.begin_again();
             }
+            self.look_for_losses();
             if self.kept_at.elapsed() >= self.options.keep_interval {
                 self.keep();
             }
@@ -245,14 +265,31 @@ impl<S: ForwardStore> Forwarder<S> {
         };
         match event {
             FollowEvent::Delivery(delivery) => self.take(delivery),
+            loss => self.pass(&loss),
+        }
+        Ok(true)
+    }
+
+    /// Passes what cannot be forwarded any more.
+    fn pass(&mut self, loss: &FollowEvent) {
+        match *loss {
             FollowEvent::Gap { after, through } => {
                 let lost = through.position.get() - after.position.get();
                 tracing::warn!(
                     "{lost} deliveries, {} to {through}, are gone from the archive before they were forwarded",
                     after.position.next()
                 );
-                self.has_gap = true;
-                self.end(through, ForwardCounts { deliveries_lost: lost, ..ForwardCounts::default() });
+                self.losses.has_gap = true;
+                // while a store is away one follows the other, and together they take the place of one
+                let ended = self.pending.get(&after).and_then(|pending| match pending {
+                    Pending::Ended(counts) => Some(*counts),
+                    _ => None,
+                });
+                if ended.is_some() {
+                    self.pending.remove(&after);
+                }
+                let before = ended.unwrap_or_default();
+                self.end(through, ForwardCounts { deliveries_lost: before.deliveries_lost + lost, ..before });
             }
             FollowEvent::Rewound { from, to } => {
                 tracing::warn!("a crash took the archive back from {from} to {to}; what comes next has new keys");
@@ -261,7 +298,27 @@ impl<S: ForwardStore> Forwarder<S> {
             }
             _ => {}
         }
-        Ok(true)
+    }
+
+    /// While the store takes nothing: looks whether the archive still has what waits. It is counted as lost now, and not when
+    /// the store is back.
+    fn look_for_losses(&mut self) {
+        let is_waiting = self.pause.until.is_some() || !self.has_room();
+        if !is_waiting || self.losses.looked_at.elapsed() < self.options.loss_check_interval {
+            return;
+        }
+        self.losses.looked_at = Instant::now();
+        // taken first: what goes after it was taken waits until the next time
+        let Ok(snapshot) = Snapshot::open(&self.archive) else { return };
+        let mut has_lost = false;
+        // whoever comes to what is damaged reports that
+        while let Ok(Some(loss)) = self.follower.try_next_loss() {
+            self.pass(&loss);
+            has_lost = true;
+        }
+        if has_lost {
+            self.account(&snapshot);
+        }
     }
 
     fn has_room(&self) -> bool {
@@ -275,7 +332,10 @@ impl<S: ForwardStore> Forwarder<S> {
         let FollowedDelivery { position, flows, rows_missing, .. } = delivery;
         if rows_missing > 0 {
             tracing::warn!("{rows_missing} flows of delivery {position} are gone before they were forwarded");
-            self.state.counts.rows_lost += rows_missing;
+            // after a gap they are among those that are worked out for all of the archive
+            if !self.losses.has_gap || self.state.counts.rewinds > 0 {
+                self.state.counts.rows_lost += rows_missing;
+            }
         }
         let Some(flows) = flows.filter(|flows| flows.rows() > 0) else {
             return self.end(position, ForwardCounts { deliveries_forwarded: 1, ..ForwardCounts::default() });
@@ -309,8 +369,23 @@ impl<S: ForwardStore> Forwarder<S> {
         self.count();
     }
 
+    /// How far it is, with what is known to be lost behind that.
+    fn accounted(&self) -> ForwardState {
+        let ended = self.pending.values().filter_map(|pending| match pending {
+            Pending::Ended(counts) => Some(counts.deliveries_lost),
+            _ => None,
+        });
+        let passed = self.state.counts.deliveries_lost;
+        let lost = (passed + ended.sum::<u64>()).max(self.losses.before);
+        ForwardState {
+            counts: ForwardCounts { deliveries_lost: lost, ..self.state.counts },
+            deliveries_lost_ahead: lost - passed,
+            ..self.state
+        }
+    }
+
     fn count(&self) {
-        let counts = ForwardCounts { rows_in_flight: self.in_flight.rows(), ..self.state.counts };
+        let counts = ForwardCounts { rows_in_flight: self.in_flight.rows(), ..self.accounted().counts };
         let waiting = self.counters.read().deliveries_waiting;
         self.counters.write(&ForwardCounts { deliveries_waiting: waiting, ..counts });
     }
@@ -325,6 +400,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 Ok(rows) => {
                     self.in_flight.remove(delivery.flows.rows() as u64);
                     self.pause.succeeded();
+                    self.losses.looked_at = Instant::now();
                     self.refused = None;
                     let counts = ForwardCounts {
                         rows_forwarded: rows.stored,
@@ -370,37 +446,53 @@ impl<S: ForwardStore> Forwarder<S> {
     /// Writes how far it is. A disk that is full for a while is no reason to end: what is repeated is only more.
     fn keep(&mut self) {
         self.kept_at = Instant::now();
+        let state = self.accounted();
         let behind = self.follower.behind().map_or(0, |behind| behind.deliveries);
         let waiting = self.pending.values().filter(|pending| !matches!(pending, Pending::Ended(_))).count();
         self.counters.write(&ForwardCounts {
             deliveries_waiting: behind + waiting as u64,
             rows_in_flight: self.in_flight.rows(),
-            ..self.state.counts
+            ..state.counts
         });
-        if self.kept == self.state {
+        if self.kept == state {
             return;
         }
-        match self.files.keep(&self.state) {
-            Ok(()) => self.kept = self.state,
+        match self.files.keep(&state) {
+            Ok(()) => self.kept = state,
             Err(error) => tracing::warn!("how far forwarding is cannot be kept, trying again: {error}"),
         }
     }
 
-    /// Works out how many flows a gap had: at the end of the archive, what was ever appended and not seen is lost.
+    /// Works out how many flows a gap had, at the end of the archive: there is no other way after a restart, for example.
     fn account_for_gap(&mut self) {
-        let is_counted = self.state.counts.rewinds == 0 && self.pending.is_empty();
-        if !self.has_gap || !is_counted {
+        if !self.losses.has_gap || !self.pending.is_empty() {
             return;
         }
         let Ok(snapshot) = Snapshot::open(&self.archive) else { return };
-        if snapshot.follow_position() != self.follower.position() {
+        if snapshot.follow_position() == self.follower.position() {
+            self.account(&snapshot);
+        }
+    }
+
+    /// Works out how many flows are lost up to where the follower is: what was ever appended and is neither with the store, nor
+    /// on its way there, nor still in the archive. The follower must have nothing in memory that the archive has not.
+    fn account(&mut self, snapshot: &Snapshot) {
+        if self.state.counts.rewinds > 0 {
             return;
         }
+        let Ok(waiting) = snapshot.flows_after(self.follower.position().position) else { return };
         let appended = snapshot.flows() + snapshot.rows_expired() + snapshot.rows_set_aside();
+        let in_hand = self.pending.values().map(|pending| match pending {
+            Pending::Begun(delivery) | Pending::Failed(delivery) => delivery.flows.rows() as u64,
+            Pending::Ended(counts) => counts.rows_forwarded + counts.rows_refused,
+        });
+        let in_hand: u64 = in_hand.sum();
         let counts = &mut self.state.counts;
-        let lost = appended.saturating_sub(counts.rows_forwarded + counts.rows_refused);
+        let lost = appended.saturating_sub(counts.rows_forwarded + counts.rows_refused + in_hand + waiting);
         counts.rows_lost = counts.rows_lost.max(lost);
-        self.has_gap = false;
+        if self.pending.is_empty() && waiting == 0 {
+            self.losses.has_gap = false;
+        }
         self.count();
     }
 }

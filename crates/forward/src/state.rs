@@ -62,14 +62,16 @@ pub enum StateError {
 pub struct ForwardState {
     /// All deliveries up to this one were acknowledged, or are lost.
     pub position: FollowPosition,
-    /// What was counted up to there.
+    /// What was counted up to there, and what is known to be lost behind it.
     pub counts: ForwardCounts,
+    /// How many of the lost deliveries are behind the position: the store is away, and they went meanwhile.
+    pub deliveries_lost_ahead: u64,
 }
 
 impl ForwardState {
-    /// Deliveries of an archive that are not acknowledged yet, by the last one that it has.
+    /// Deliveries of an archive that are neither acknowledged yet nor known to be lost, by the last one that it has.
     pub fn deliveries_waiting(&self, last: Position) -> u64 {
-        last.get().saturating_sub(self.position.position.get())
+        last.get().saturating_sub(self.position.position.get()).saturating_sub(self.deliveries_lost_ahead)
     }
 
     /// By how much the newest flow of the archive was received after the newest of those that are acknowledged, in
@@ -90,7 +92,7 @@ impl ForwardState {
 
 impl Default for ForwardState {
     fn default() -> Self {
-        Self { position: FollowPosition::START, counts: ForwardCounts::default() }
+        Self { position: FollowPosition::START, counts: ForwardCounts::default(), deliveries_lost_ahead: 0 }
     }
 }
 
@@ -189,6 +191,7 @@ impl StateFiles {
         for (name, count) in state.counts.named() {
             let _ = writeln!(text, "{name} {count}");
         }
+        let _ = writeln!(text, "deliveries_lost_ahead {}", state.deliveries_lost_ahead);
         self.keep_lines(&text, true)
     }
 
@@ -227,6 +230,8 @@ fn parsed(lines: &str) -> Option<ForwardState> {
             rewinds: value(lines, "rewinds")?,
             ..ForwardCounts::default()
         },
+        // a file from before this was known has none
+        deliveries_lost_ahead: value(lines, "deliveries_lost_ahead").unwrap_or(0),
     })
 }
 

@@ -215,7 +215,11 @@ fn with_expired(dir: &Path, table: &Table) {
     let (mut writer, _) = Writer::open(dir, ArchiveOptions::default()).expect("an archive");
     append(&mut writer, 10..12);
     writer.close().expect("sealed");
-    // the older of the two segments goes
+    expire_oldest(dir);
+}
+
+/// The older of two segments goes.
+fn expire_oldest(dir: &Path) {
     let to = |octets| ExpiryOptions { octets_max: Some(octets), low_water_percent: 100, ..ExpiryOptions::default() };
     let octets = expire(dir, &to(u64::MAX), true).expect("looked").octets_before;
     assert_eq!(expire(dir, &to(octets - 1), false).expect("expired").segments.len(), 1);
@@ -245,6 +249,91 @@ fn what_expired_is_counted_by_whoever_comes_to_the_end() {
     assert_eq!((counts.rows_forwarded, counts.rows_lost, counts.deliveries_lost), (6 * ROWS, 6 * ROWS, 6));
     // and once
     assert_eq!(forward(dir.path(), table).expect("forwarded").rows_lost, 6 * ROWS);
+}
+
+/// Begins to forward 10 deliveries to a store that fails, then appends 2 and lets the 10 expire. Two of them are on their way to
+/// the store, and can still be stored; the others are lost. `then` is called when this is known, and ends when forwarding may.
+fn lose_while_away(dir: &Path, table: &Table, then: impl Fn(&ForwardCounters)) -> ForwardCounts {
+    table.fails.lock().expect("fails").extend(1..100_000);
+    let (mut writer, _) = Writer::open(dir, ArchiveOptions::default()).expect("an archive");
+    append(&mut writer, 0..10);
+    writer.close().expect("sealed");
+    let check = Duration::from_millis(10);
+    let options = ForwardOptions { rows_in_flight_max: 2 * ROWS, loss_check_interval: check, ..options() };
+    let counters = ForwardCounters::default();
+    let forwarder = Forwarder::open(dir, options, table.clone(), counters.clone()).expect("a forwarder");
+    let is_stopping = std::sync::atomic::AtomicBool::new(false);
+    let until = |is_met: &dyn Fn(&ForwardCounts) -> bool| {
+        let began = std::time::Instant::now();
+        while !is_met(&counters.read()) {
+            assert!(began.elapsed() < Duration::from_mins(2), "{:?}", counters.read());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    std::thread::scope(|scope| {
+        let is_stopping = &is_stopping;
+        let began = std::time::Instant::now();
+        // also when this thread has failed
+        let is_over = move || began.elapsed() > Duration::from_mins(3);
+        let stops = move || is_over() || is_stopping.load(std::sync::atomic::Ordering::Relaxed);
+        let run = scope.spawn(move || forwarder.run(stops, || false, Duration::ZERO).expect("stopped"));
+        until(&|counts| counts.rows_in_flight == 2 * ROWS && counts.failures > 0);
+        let (mut writer, _) = Writer::open(dir, ArchiveOptions::default()).expect("an archive");
+        append(&mut writer, 10..12);
+        writer.close().expect("sealed");
+        expire_oldest(dir);
+        until(&|counts| counts.rows_lost > 0 && counts.deliveries_waiting == 4);
+        let counts = counters.read();
+        assert_eq!((counts.rows_forwarded, counts.rows_lost, counts.deliveries_lost), (0, 8 * ROWS, 8));
+        then(&counters);
+        is_stopping.store(true, std::sync::atomic::Ordering::Relaxed);
+        run.join().expect("no panic")
+    })
+}
+
+/// A cluster is away for days, and the limits of the spool remove what waits for it: this must be known before it is back.
+#[test]
+fn what_expires_while_the_store_is_away_is_counted_then() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let table = Table::default();
+    let counts = lose_while_away(dir.path(), &table, |counters| {
+        let kept = || forwarders(dir.path()).expect("read").remove(0).state.expect("its state");
+        let began = std::time::Instant::now();
+        while kept().counts.deliveries_lost == 0 {
+            assert!(began.elapsed() < Duration::from_mins(2), "{:?}", kept());
+        }
+        let last = Snapshot::open(dir.path()).expect("a snapshot").position();
+        let state = kept();
+        assert_eq!((state.position, state.deliveries_waiting(last)), (FollowPosition::START, 4));
+        assert_eq!((state.counts.rows_lost, state.counts.deliveries_lost), (8 * ROWS, 8));
+        // the store is back, and what is lost is not counted again
+        table.fails.lock().expect("fails").clear();
+        while counters.read().rows_forwarded < 4 * ROWS {
+            assert!(began.elapsed() < Duration::from_mins(2), "{:?}", counters.read());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    assert_eq!((counts.rows_forwarded, counts.rows_lost), (4 * ROWS, 8 * ROWS));
+    assert_eq!((counts.deliveries_forwarded, counts.deliveries_lost, counts.deliveries_waiting), (4, 8, 0));
+    assert!(table.numbers().into_iter().eq((0..2 * ROWS).chain(10 * ROWS..12 * ROWS)));
+    let state = forwarders(dir.path()).expect("read").remove(0).state.expect("its state");
+    assert_eq!((state.counts.deliveries_lost, state.deliveries_lost_ahead), (8, 0));
+}
+
+/// What was on its way to the store is lost, too, when the process ends before the store is back.
+#[test]
+fn what_expired_while_the_store_was_away_is_counted_once_over_a_restart() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let counts = lose_while_away(dir.path(), &Table::default(), |_| {});
+    assert_eq!((counts.rows_lost, counts.deliveries_lost), (8 * ROWS, 8));
+    let counters = ForwardCounters::default();
+    let table = Table::default();
+    let forwarder = Forwarder::open(dir.path(), options(), table.clone(), counters.clone()).expect("a forwarder");
+    assert_eq!((counters.read().rows_lost, counters.read().deliveries_lost), (8 * ROWS, 8), "a count never shrinks");
+    let counts = forwarder.run(|| false, || true, Duration::from_mins(1)).expect("forwarded");
+    assert_eq!((counts.rows_forwarded, counts.rows_lost), (2 * ROWS, 10 * ROWS));
+    assert_eq!((counts.deliveries_forwarded, counts.deliveries_lost, counts.deliveries_waiting), (2, 10, 0));
+    assert!(table.numbers().into_iter().eq(10 * ROWS..12 * ROWS));
 }
 
 #[test]

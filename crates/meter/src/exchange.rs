@@ -7,7 +7,7 @@
 //! each packet.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(crate) struct Parcel {
     pub(crate) block: Option<Arc<PacketBlock>>,
     /// The time it is after the block, microseconds since the epoch.
     pub(crate) clock_us: i64,
+    /// No fragment is held that came when no packet was later than this.
+    pub(crate) none_held_through_us: i64,
     /// Nothing comes after it.
     pub(crate) is_last: bool,
 }
@@ -70,6 +72,8 @@ struct Given {
     blocks: u64,
     packets: u64,
     clock_us: i64,
+    /// The latest time of any packet.
+    latest_us: i64,
     /// Sources that have not ended.
     sources: usize,
 }
@@ -112,6 +116,8 @@ pub(crate) struct Exchange {
     /// A worker has gone before its end, so that the others wait in vain for its blocks.
     abandoned: AtomicBool,
     counts: Vec<Mutex<MeterCounts>>,
+    /// Of each worker: the flows of what had come when no packet was later than this were handed on.
+    handed_on: Vec<AtomicI64>,
     /// The ends of tunnels, where they are part of the key.
     pub(crate) pairs: Option<Arc<Pairs>>,
 }
@@ -124,7 +130,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Exchange {
     /// Workers with these sources: one for all, or one for each.
     pub(crate) fn new(sources: Vec<Box<dyn PacketSource>>, workers: usize, pairs: Option<Arc<Pairs>>) -> Self {
-        let given = Given { blocks: 0, packets: 0, clock_us: 0, sources: sources.len() };
+        let given = Given { blocks: 0, packets: 0, clock_us: 0, latest_us: i64::MIN, sources: sources.len() };
         let feeder = |source| Mutex::new(Feeder { source, has_ended: false });
         Self {
             feeders: sources.into_iter().map(feeder).collect(),
@@ -137,6 +143,7 @@ impl Exchange {
             stop: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             counts: (0..workers).map(|_| Mutex::default()).collect(),
+            handed_on: (0..workers).map(|_| AtomicI64::new(i64::MIN)).collect(),
             pairs,
         }
     }
@@ -175,6 +182,23 @@ impl Exchange {
         *lock(&self.counts[worker]) = *counts;
     }
 
+    /// The latest time of all packets that sources have delivered. It waits for a source that is being read.
+    pub(crate) fn latest_us(&self) -> i64 {
+        // times are noted before a source is let go
+        self.feeders.iter().for_each(|feeder| drop(lock(feeder)));
+        lock(&self.given).latest_us
+    }
+
+    /// A worker has handed on the flows of what had come when no packet was later than this.
+    pub(crate) fn set_handed_on(&self, worker: usize, through_us: i64) {
+        self.handed_on[worker].fetch_max(through_us, Ordering::Release);
+    }
+
+    /// Through when all workers have handed flows on.
+    pub(crate) fn handed_on_through_us(&self) -> i64 {
+        self.handed_on.iter().map(|through| through.load(Ordering::Acquire)).min().unwrap_or(i64::MIN)
+    }
+
     /// The names of interfaces by the position that digests know them by.
     pub(crate) fn interfaces(&self) -> Vec<Interface> {
         self.feeders.first().map(|feeder| lock(feeder).source.interfaces().to_vec()).unwrap_or_default()
@@ -206,6 +230,7 @@ impl Exchange {
         let mut given = lock(&self.given);
         let (number, first_packet) = (given.blocks, given.packets);
         given.packets += block.packets().len() as u64;
+        given.latest_us = block.packets().iter().map(|packet| packet.time_us).fold(given.latest_us, i64::max);
         given.clock_us = match (pulled, block.packets().last()) {
             (FillOutcome::Nothing { clock_us }, _) => clock_us,
             (_, Some(last)) => last.time_us,
@@ -308,9 +333,11 @@ impl Exchange {
             }
             dissection.resolve(&mut ready.shards, &mut resolved, counts);
         }
+        let none_held_through_us = turn.fragments.none_held_through_us();
+        let Taken { clock_us, is_last, .. } = taken;
         for (inbox, digests) in self.inboxes.iter().zip(ready.shards) {
             let block = ready.block.clone();
-            let parcel = Parcel { digests, block, clock_us: taken.clock_us, is_last: taken.is_last };
+            let parcel = Parcel { digests, block, clock_us, none_held_through_us, is_last };
             lock(inbox).push_back(parcel);
         }
     }

@@ -80,6 +80,13 @@ impl Fragments {
         self.held_count
     }
 
+    /// Before the time of a packet that came no later than any fragment that is held; the end of time when none is. What came
+    /// when no packet was later is in flows, or in this block.
+    pub(crate) fn none_held_through_us(&self) -> i64 {
+        let first = self.order.front().filter(|_| self.held_count > 0);
+        first.map_or(i64::MAX, |(_, since_us)| since_us.saturating_sub(1))
+    }
+
     /// Takes in the fragments of a block.
     pub(crate) fn take(&mut self, fragments: &[Fragment], resolved: &mut Resolved) {
         self.blocks += 1;

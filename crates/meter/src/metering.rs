@@ -42,6 +42,17 @@ impl Metering {
         self.exchange.source_counts()
     }
 
+    /// The latest time of all packets that came, microseconds since the epoch. It waits for a source that is being read.
+    pub fn latest_us(&self) -> i64 {
+        self.exchange.latest_us()
+    }
+
+    /// The flows of all packets that had come when [`latest_us`](Self::latest_us) was not later than this were handed on by
+    /// workers. It follows the time of packets by the active and the idle timeout, and moves on when batches are handed on.
+    pub fn handed_on_through_us(&self) -> i64 {
+        self.exchange.handed_on_through_us()
+    }
+
     /// The interfaces that packets came by.
     pub fn interfaces(&self) -> Vec<Interface> {
         self.exchange.interfaces()

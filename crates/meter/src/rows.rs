@@ -76,6 +76,11 @@ impl FlowRows {
         self.flows
     }
 
+    /// Whether no flow waits for a batch.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.builder.rows() == 0
+    }
+
     /// What looks into packets.
     pub(crate) fn measurer(&mut self) -> &mut Measurer {
         &mut self.measurer

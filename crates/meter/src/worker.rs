@@ -125,6 +125,10 @@ impl Worker {
         self.cache.take(&parcel.digests, &mut delivery);
         self.cache.advance(parcel.clock_us, &mut delivery);
         self.rows.deliver(false, &mut interfaces, out);
+        if self.rows.is_empty() {
+            let through_us = self.cache.over_through_us().min(parcel.none_held_through_us);
+            self.exchange.set_handed_on(self.number, through_us);
+        }
         self.exchange.give_back(parcel.digests);
         if parcel.is_last {
             self.ending_us = Some(parcel.clock_us);

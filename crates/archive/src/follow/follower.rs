@@ -10,7 +10,7 @@ use super::event::{Behind, FollowEvent, FollowOptions, FollowedDelivery};
 use super::local;
 use super::tail_cursor::{TailCursor, TakenFrame};
 use super::view::{ArchiveView, InTails};
-use super::window::{SealedDeliveries, SealedDelivery, Window};
+use super::window::{NextSealed, SealedDeliveries, SealedDelivery, Window};
 use crate::lock::Lock;
 use crate::position::TailNumber;
 use crate::readers::Lease;
@@ -72,6 +72,19 @@ enum Located {
     Source,
     /// There is none yet.
     Nothing,
+}
+
+/// What there is from a position on that is in no tail.
+#[derive(Debug)]
+enum OutsideTails {
+    /// It is sealed; the tails begin at `end`.
+    Sealed { sealed: NextSealed, end: Option<Position> },
+    /// Nothing through this position, and nothing of the tails before this one.
+    Passed { through: Position, before: TailNumber },
+    /// A tail has begun with it meanwhile.
+    InNewTail,
+    /// It is behind all that there is, of which this tail is the last.
+    Beyond(TailNumber),
 }
 
 impl Follower {
@@ -158,6 +171,38 @@ impl Follower {
                 other => return other,
             }
         }
+    }
+
+    /// What became of the deliveries that come next, when they are gone: a gap, or that a crash has taken the archive back.
+    /// `None` when the next one is there, or there is none yet. What is damaged is left to [`try_next`](Self::try_next).
+    ///
+    /// Reads no flows: whoever has no room for any learns what the limits of the archive remove meanwhile. What this follower
+    /// had of that in memory, or in a file that is open, is dropped.
+    pub fn try_next_loss(&mut self) -> Result<Option<FollowEvent>, ArchiveError> {
+        let next = self.position.position.next();
+        if self.ring.as_ref().is_some_and(|member| member.shared.ring.has(next)) {
+            return Ok(None);
+        }
+        // what counts from here on stays until it is known which deliveries it has
+        let _lease = Lease::take(&self.view.layout)?;
+        self.view.refresh()?;
+        if let Some(event) = self.check_epoch()? {
+            self.source = Source::Unknown;
+            return Ok(Some(event));
+        }
+        match self.view.find(next)? {
+            InTails::Nowhere(torn) if torn.as_ref().is_none_or(|(_, octets)| *octets == 0) => {}
+            _ => return Ok(None),
+        }
+        let through = match self.outside_tails(next)? {
+            OutsideTails::Passed { through, before } => Some(through).filter(|_| self.is_gone(next, before)),
+            OutsideTails::Sealed { sealed, end } => sealed.gone_through(end),
+            OutsideTails::InNewTail | OutsideTails::Beyond(_) => None,
+        };
+        Ok(through.map(|through| {
+            self.source = Source::Unknown;
+            self.gap(through)
+        }))
     }
 
     /// How far it is behind the newest delivery.
@@ -269,34 +314,50 @@ impl Follower {
             }
             InTails::Nowhere(torn) => torn,
         };
-        let sealed = self.sealed.next(self.view.state(), next)?;
-        let tail = self.view.tail_from(next);
-        let starts = [sealed.as_ref().map(|sealed| (sealed.first, sealed.tail)), tail.map(|(number, at)| (at, number))];
-        match starts.into_iter().flatten().min() {
-            Some((start, before)) if start > next => {
+        match self.outside_tails(next)? {
+            OutsideTails::Passed { through, before } => {
                 // a tail that is still to be repaired may have it
                 if let Some((cursor, octets)) = torn.filter(|(_, octets)| *octets > 0) {
                     return Err(cursor.damaged(octets));
                 }
-                Ok(self.pass(next, Position::new(start.get() - 1), before))
+                Ok(self.pass(next, through, before))
             }
-            Some(_) => {
-                let Some(sealed) = sealed.filter(|sealed| sealed.first == next) else { return Ok(Located::Nothing) };
-                let end = tail.map(|(_, first)| first);
+            OutsideTails::Sealed { sealed, end } => {
                 let FollowOptions { columns, window_octets_max, .. } = &self.options;
                 self.source = Source::Window(Window::read(&sealed, end, columns.as_deref(), *window_octets_max)?);
                 Ok(Located::Source)
             }
+            OutsideTails::InNewTail => Ok(Located::Nothing),
+            OutsideTails::Beyond(tail) => {
+                self.source = Source::End(tail);
+                Ok(Located::Nothing)
+            }
+        }
+    }
+
+    /// What there is from a position on that is in no tail.
+    fn outside_tails(&mut self, next: Position) -> Result<OutsideTails, ArchiveError> {
+        let sealed = self.sealed.next(self.view.state(), next)?;
+        let tail = self.view.tail_from(next);
+        let starts = [sealed.as_ref().map(|sealed| (sealed.first, sealed.tail)), tail.map(|(number, at)| (at, number))];
+        Ok(match starts.into_iter().flatten().min() {
+            Some((start, before)) if start > next => {
+                OutsideTails::Passed { through: Position::new(start.get() - 1), before }
+            }
+            Some(_) => match sealed.filter(|sealed| sealed.first == next) {
+                Some(sealed) => OutsideTails::Sealed { sealed, end: tail.map(|(_, first)| first) },
+                None => OutsideTails::InNewTail,
+            },
             None => {
                 let local = self.view.state().local();
                 let (sealed, before) = (local.position, local.first_tail);
                 if next <= sealed {
-                    return Ok(self.pass(next, sealed, before));
+                    OutsideTails::Passed { through: sealed, before }
+                } else {
+                    OutsideTails::Beyond(before.saturating_sub(1))
                 }
-                self.source = Source::End(before.saturating_sub(1));
-                Ok(Located::Nothing)
             }
-        }
+        })
     }
 
     /// The frame of the next position, or one behind it, is at the cursor.
@@ -315,12 +376,18 @@ impl Follower {
 
     /// Passes positions of which there is nothing: their flows are gone, or there were none.
     fn pass(&mut self, next: Position, through: Position, before: TailNumber) -> Located {
-        let after = self.sealed.tail_before(self.view.state(), next).max(self.view.tail_before(next));
-        if self.view.is_gone(after, before) {
+        if self.is_gone(next, before) {
             return Located::Event(self.gap(through));
         }
         self.source = Source::Empty(through);
         Located::Source
+    }
+
+    /// Whether what was from a position on is gone, of which there is nothing in the tails before this one; otherwise there were
+    /// no flows.
+    fn is_gone(&self, next: Position, before: TailNumber) -> bool {
+        let after = self.sealed.tail_before(self.view.state(), next).max(self.view.tail_before(next));
+        self.view.is_gone(after, before)
     }
 
     /// Goes back when what was given is no longer there.

@@ -43,6 +43,35 @@ struct KnownSegment {
     deliveries: Arc<SegmentDeliveries>,
 }
 
+impl NextSealed {
+    /// The last of the first deliveries of which no row is left: of a day that has expired, while another day of their tail is
+    /// there. Only those before `end`; `None` when the first one has rows.
+    pub(super) fn gone_through(&self, end: Option<Position>) -> Option<Position> {
+        let mut expected = self.first;
+        let is_next_and_gone = |delivery: &WindowDelivery| {
+            let is_next = delivery.position == std::mem::replace(&mut expected, delivery.position.next());
+            is_next && delivery.is_gone()
+        };
+        self.deliveries(end).into_values().take_while(is_next_and_gone).last().map(|delivery| delivery.position)
+    }
+
+    /// Deliveries from the first one on, before `end` and up to where no other segment has any.
+    fn deliveries(&self, end: Option<Position>) -> BTreeMap<Position, WindowDelivery> {
+        let last = end.map_or(u64::MAX, |end| end.get().saturating_sub(1)).min(self.horizon.get());
+        let mut all: BTreeMap<Position, WindowDelivery> = BTreeMap::new();
+        for delivery in self.segments.iter().flat_map(|known| &known.deliveries.deliveries) {
+            let position = delivery.position;
+            if position < self.first || position.get() > last {
+                continue;
+            }
+            let one = all.entry(position).or_insert(WindowDelivery { position, rows: 0, rows_total: 0 });
+            one.rows += delivery.rows;
+            one.rows_total = one.rows_total.max(delivery.rows + delivery.rows_elsewhere);
+        }
+        all
+    }
+}
+
 /// Finds sealed deliveries, and remembers which deliveries the last segments have.
 #[derive(Debug, Default)]
 pub(super) struct SealedDeliveries(HashMap<PathBuf, Arc<SegmentDeliveries>>);
@@ -104,6 +133,13 @@ struct WindowDelivery {
     rows_total: u64,
 }
 
+impl WindowDelivery {
+    /// Whether it had rows, and none is left.
+    fn is_gone(&self) -> bool {
+        self.rows == 0 && self.rows_total > 0
+    }
+}
+
 /// The rows of one segment.
 #[derive(Debug)]
 struct WindowPart {
@@ -138,17 +174,7 @@ impl Window {
         columns: Option<&[Column]>,
         octets_max: u64,
     ) -> Result<Self, ArchiveError> {
-        let last = end.map_or(u64::MAX, |end| end.get().saturating_sub(1)).min(next.horizon.get());
-        let mut all: BTreeMap<Position, WindowDelivery> = BTreeMap::new();
-        for delivery in next.segments.iter().flat_map(|known| &known.deliveries.deliveries) {
-            let position = delivery.position;
-            if position < next.first || position.get() > last {
-                continue;
-            }
-            let one = all.entry(position).or_insert(WindowDelivery { position, rows: 0, rows_total: 0 });
-            one.rows += delivery.rows;
-            one.rows_total = one.rows_total.max(delivery.rows + delivery.rows_elsewhere);
-        }
+        let all = next.deliveries(end);
         let rows_max = octets_max / row_octets(columns);
         let (mut rows, mut expected) = (0, next.first);
         let mut has_room = |delivery: &WindowDelivery| {
@@ -165,10 +191,9 @@ impl Window {
     /// The next delivery.
     pub(super) fn next(&mut self) -> Result<Option<SealedDelivery>, ArchiveError> {
         let Some(first) = self.deliveries.pop_front() else { return Ok(None) };
-        let is_gone = |delivery: &WindowDelivery| delivery.rows == 0 && delivery.rows_total > 0;
         let WindowDelivery { mut position, rows_total, .. } = first;
-        if is_gone(&first) {
-            while let Some(more) = self.deliveries.front().copied().filter(is_gone) {
+        if first.is_gone() {
+            while let Some(more) = self.deliveries.front().copied().filter(WindowDelivery::is_gone) {
                 position = more.position;
                 self.deliveries.pop_front();
             }

@@ -383,6 +383,38 @@ fn what_expired_before_it_was_read_is_said() {
     }
 }
 
+/// Whoever has no room for flows learns what it will not get: what it had read of that already is dropped.
+#[test]
+fn what_expired_is_known_without_reading_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    let (mut writer, _) = Writer::open(dir, quiet()).expect("an archive");
+    append(&mut writer, 1..=60);
+    writer.close().expect("sealed");
+    let mut follower = Follower::open(dir, FollowPosition::START, FollowOptions::default()).expect("a follower");
+    let mut seen = Seen::default();
+    seen.follow(&mut follower, 4);
+    assert_eq!(follower.try_next_loss().expect("looked"), None, "the next one is there");
+    let to = |octets| ExpiryOptions { octets_max: Some(octets), low_water_percent: 100, ..ExpiryOptions::default() };
+    let mut last = 0;
+    for _ in 0..2 {
+        let octets = expire(dir, &to(u64::MAX), true).expect("looked").octets_before;
+        let expired = expire(dir, &to(octets - 1), false).expect("expired");
+        last = expired.segments.iter().map(|segment| segment.last.get()).max().expect("some expired").max(last);
+    }
+    assert!(last > 10 && last < 40, "{last}");
+    let loss = follower.try_next_loss().expect("looked").expect("some are gone");
+    assert!(matches!(loss, FollowEvent::Gap { .. }), "{loss:?}");
+    seen.add(&loss);
+    assert_eq!((seen.last, seen.gone), (last, last - 4));
+    assert_eq!(follower.try_next_loss().expect("looked"), None, "all that is left is there");
+    let left = Snapshot::open(dir).expect("a snapshot").flows_after(Position::new(last)).expect("read");
+    assert_eq!(left, rows_up_to(Position::new(60)) - rows_up_to(Position::new(last)));
+    seen.follow(&mut follower, 60);
+    assert_eq!((seen.deliveries, seen.gone), (4 + 60 - last, last - 4));
+    assert_eq!(follower.try_next_loss().expect("looked"), None, "it is at the end");
+}
+
 #[test]
 fn a_delivery_of_two_days_of_which_one_expired_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -414,6 +446,15 @@ fn a_delivery_of_two_days_of_which_one_expired_says_what_is_missing() {
         let cut = 200 - rows_up_to(Position::new(whole));
         assert!(cut > 0, "midnight is within a delivery");
         assert_eq!((seen.gone, seen.rows_missing), (whole, cut));
+        // the other day of their tail is there
+        let mut looking = Follower::open(dir, FollowPosition::START, narrow()).expect("a follower");
+        while looking.try_next_loss().expect("looked").is_some() {}
+        assert_eq!(looking.position().position.get(), whole);
+        let snapshot = Snapshot::open(dir).expect("a snapshot");
+        let left = snapshot.flows_after(Position::new(whole)).expect("read");
+        assert_eq!(left, rows_up_to(Position::new(70)) - 200);
+        let last = snapshot.flows_after(Position::new(65)).expect("read");
+        assert_eq!(last, rows_up_to(Position::new(70)) - rows_up_to(Position::new(65)));
     }
 }
 

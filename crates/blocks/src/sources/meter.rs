@@ -5,6 +5,7 @@
 //! meanwhile is dropped by the system and counted.
 
 mod configuration;
+mod open_files;
 pub mod options;
 mod retry;
 mod routes;
@@ -26,6 +27,7 @@ use weir_routes::SharedRouteTable;
 
 use crate::flow_filter::{FlowFilter, filtered_counter};
 use configuration::Configuration;
+use open_files::OpenFiles;
 pub use options::MeterSourceOptions;
 use retry::Retry;
 use routes::{OpenRoutes, Watching};
@@ -80,6 +82,7 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
             telling,
             filter,
             filtered,
+            files: configuration.open_files(),
             configuration,
             notices,
             is_stopped,
@@ -118,6 +121,7 @@ struct MeterSource {
     filter: FlowFilter,
     filtered: Counter,
     configuration: Configuration,
+    files: OpenFiles,
     notices: Notices,
     is_stopped: bool,
     /// How interfaces that have gone away are tried again; they are not without it.
@@ -151,11 +155,22 @@ enum Workers {
     Threads(Threads),
 }
 
+impl Workers {
+    /// Batches that wait to be taken.
+    fn waiting(&self) -> usize {
+        match self {
+            Self::Here(_) => 0,
+            Self::Threads(threads) => threads.batches.as_ref().map_or(0, Receiver::len),
+        }
+    }
+}
+
 impl Source for MeterSource {
     fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
         if self.retry.as_ref().is_some_and(Retry::is_waiting) {
             return Ok(if self.is_stopped { Pulled::Ended } else { self.try_again() });
         }
+        self.files.look(&self.metering, &self.notices, || self.workers.waiting());
         let mut batches = Vec::new();
         let pulled = match &mut self.workers {
             Workers::Here(worker) => step(worker, &mut batches),
@@ -164,16 +179,21 @@ impl Source for MeterSource {
         let side_tables = self.telling.tell(batches.last());
         let mut side_tables = Some(side_tables);
         if !batches.is_empty() {
-            self.configuration.report_begun(&self.notices);
+            self.files.report_begun(&self.notices);
         }
         for flows in batches {
             let mut side_tables = side_tables.take().unwrap_or_default();
             side_tables.books = Some(BooksBatch::from_rows(&stored_rows(&flows)));
             let delivery = Delivery { flows: Some(flows), side_tables };
-            out.burst(Burst::from(self.filter.apply(delivery, &self.filtered)?));
+            let mut delivery = self.filter.apply(delivery, &self.filtered)?;
+            self.files.attach(&mut delivery);
+            out.burst(Burst::from(delivery));
+            self.files.handed_on(1);
         }
         if let Some(side_tables) = side_tables.filter(|side_tables| !side_tables.is_empty()) {
-            out.burst(Burst::from(Delivery { flows: None, side_tables }));
+            let mut delivery = Delivery { flows: None, side_tables };
+            self.files.attach(&mut delivery);
+            out.burst(Burst::from(delivery));
         }
         if let Some(error) = self.metering.take_failure().map(source_error) {
             if self.retry.is_none() {
@@ -189,6 +209,7 @@ impl Source for MeterSource {
         }
         // every packet that was read is in a flow by now, also when metering was stopped
         if matches!(pulled, Pulled::Ended) {
+            self.files.finish();
             self.configuration.note_files(&self.notices);
         }
         Ok(pulled)

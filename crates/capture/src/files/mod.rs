@@ -71,6 +71,8 @@ struct FileStates {
     files: HashMap<PathBuf, FileState>,
     /// Those of which the first packets were delivered since somebody asked.
     begun: Vec<PathBuf>,
+    /// Those of which the last packets were delivered since somebody asked.
+    over: Vec<PathBuf>,
 }
 
 /// What is known of a file.
@@ -94,12 +96,33 @@ impl FileEnds {
         std::mem::take(&mut self.states().begun)
     }
 
+    /// The files that have ended since the last call, in that order, with how they did. Whoever wants to have seen the
+    /// [begin](Self::take_begun) of each asks for these first.
+    pub fn take_over(&self) -> Vec<(PathBuf, CaptureEnd)> {
+        let mut states = self.states();
+        let over = std::mem::take(&mut states.over);
+        let end = |path: PathBuf| {
+            let failure = states.files.get(&path).and_then(|state| state.failure);
+            (path, failure.unwrap_or(CaptureEnd::Whole))
+        };
+        over.into_iter().map(end).collect()
+    }
+
     fn states(&self) -> MutexGuard<'_, FileStates> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self, path: &Path) {
         self.states().begun.push(path.to_owned());
+    }
+
+    fn end(&self, path: &Path) {
+        let mut states = self.states();
+        let state = states.files.entry(path.to_owned()).or_default();
+        let was_over = std::mem::replace(&mut state.is_over, true);
+        if !was_over {
+            states.over.push(path.to_owned());
+        }
     }
 
     fn update(&self, path: &Path, update: impl FnOnce(&mut FileState)) {
@@ -196,6 +219,6 @@ impl Shared {
 
     /// Notes that the last packet of a file is being delivered.
     fn end(&self, path: &Path) {
-        self.ends.update(path, |state| state.is_over = true);
+        self.ends.end(path);
     }
 }

@@ -565,6 +565,10 @@ fn a_file_is_over_when_its_last_packet_is_delivered() {
     }
     folder.drain(source);
     assert_eq!(ends(), [Some(CaptureEnd::Whole), Some(CaptureEnd::Damaged), Some(CaptureEnd::Whole), None]);
+    let [first, cut, large, _] = paths;
+    let over = [(first, CaptureEnd::Whole), (cut, CaptureEnd::Damaged), (large, CaptureEnd::Whole)];
+    assert_eq!(options.ends.take_over(), over);
+    assert!(options.ends.take_over().is_empty(), "each once");
 }
 
 /// A pipe cannot be opened twice, and gives what it has without waiting until a block is full.

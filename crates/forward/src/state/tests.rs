@@ -7,8 +7,10 @@ fn what_was_kept_is_read_back_and_damage_is_found() {
     let dir = tempfile::tempdir().expect("a folder");
     let files = StateFiles::open(dir.path(), "store").expect("files");
     assert_eq!(files.load().expect("nothing yet"), ForwardState::default());
-    let counts = ForwardCounts { rows_forwarded: 12, rows_lost: 3, deliveries_lost: 1, ..ForwardCounts::default() };
-    let state = ForwardState { position: FollowPosition { epoch: 2, position: Position::new(9) }, counts };
+    let counts = ForwardCounts { rows_forwarded: 12, rows_lost: 3, deliveries_lost: 4, ..ForwardCounts::default() };
+    let position = FollowPosition { epoch: 2, position: Position::new(9) };
+    let state = ForwardState { position, counts, deliveries_lost_ahead: 3 };
+    assert_eq!(state.deliveries_waiting(Position::new(20)), 8);
     files.keep(&state).expect("kept");
     assert_eq!(files.load().expect("a state"), state);
     let path = dir.path().join("forward/store");

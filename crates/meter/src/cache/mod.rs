@@ -42,6 +42,9 @@ const VICTIMS_MAX: usize = 64;
 const BACK_US_MAX: i64 = 4 << 20;
 /// Packets taken in at a time.
 const BATCH: usize = 64;
+/// How much later than at its deadline a flow is found at most, beside the idle timeout, in microseconds: the ticks of the wheel
+/// by which a clock may go back, and those before and behind them.
+const FOUND_LATE_US: i64 = 8 << 20;
 
 /// What a cache counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,6 +120,13 @@ impl FlowCache {
     /// What was counted so far.
     pub fn counts(&self) -> CacheCounts {
         self.counts
+    }
+
+    /// Of whatever was taken in when no packet had come that is later than this, all flows have ended. A flow goes on for the
+    /// active timeout at most; and the wheel finds one by the idle timeout too late, or a little more.
+    pub fn over_through_us(&self) -> i64 {
+        let Timeouts { active_us, idle_us, .. } = self.timeouts;
+        self.clock_us.saturating_sub(active_us).saturating_sub(idle_us).saturating_sub(FOUND_LATE_US)
     }
 
     /// Flows that have not ended.

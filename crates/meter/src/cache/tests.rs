@@ -177,6 +177,31 @@ fn sharded(packets: &[Packet], timeouts: &Timeouts, every: usize, shards: u16) -
     collected.flows
 }
 
+/// Takes packets in; once the flows of the first parts are said to be over, each packet of these was told. They have 100 octets,
+/// and the others a million.
+fn assert_over(packets: &[Packet], timeouts: &Timeouts, every: usize, first_parts: usize) {
+    let mut cache = FlowCache::new(1 << 12, *timeouts, true, hasher());
+    let (mut collected, mut now) = (Collected::default(), 1_000 * SECOND);
+    let (mut taken, mut latest_us) = (0, i64::MIN);
+    for (number, part) in packets.chunks(every).enumerate() {
+        let is_first = number < first_parts;
+        for packet in part {
+            now += packet.after_us;
+            let octets = if is_first { 100 } else { 1_000_000 };
+            cache.take(&[Digest { octets, ..digest(packet, now, true) }], &mut collected);
+            if is_first {
+                taken += 1;
+                latest_us = latest_us.max(now);
+            }
+        }
+        cache.advance(now, &mut collected);
+        if !is_first && cache.over_through_us() >= latest_us {
+            let octets: u64 = collected.flows.iter().map(|told| told.2).sum();
+            assert_eq!(octets % 1_000_000 / 100, taken, "part {number}");
+        }
+    }
+}
+
 /// Packets, some of which go back in time by a little or by a lot.
 fn disordered() -> impl Strategy<Value = Vec<Packet>> {
     let back = prop_oneof![6 => Just(0), 3 => 0..2 * SECOND, 2 => 0..30 * SECOND, 1 => 0..900 * SECOND];
@@ -228,6 +253,13 @@ proptest! {
         let one = sharded(&packets, &timeouts, every, 1);
         prop_assert_eq!(&one, &sharded(&packets, &timeouts, every, 2));
         prop_assert_eq!(&one, &sharded(&packets, &timeouts, every, 5));
+    }
+
+    #[test]
+    fn what_is_said_to_be_over_was_told(
+        packets in disordered(), timeouts in timeouts(), every in 1_usize..10, first_parts in 1_usize..40,
+    ) {
+        assert_over(&packets, &timeouts, every, first_parts);
     }
 }
 

@@ -24,6 +24,7 @@ use weir_export::Refusal;
 use weir_flow::Column;
 use weir_formats::Format;
 
+use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
 use super::{StatisticsArgs, enriched, has_all_of, print_archived, print_counted, show_or_build};
 use crate::flags::Flags;
@@ -229,12 +230,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "cassandra")]
         args.output.begin(&forwarding, is_live);
     };
-    let notices = Notices::to(|line| eprintln!("{line}"));
-    let notices = match &before {
-        Some(before) => notices.with_begun(before.begun_taker()),
-        None => notices,
-    };
-    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, every, begin, log_progress, || ())?;
+    let (notices, noting) = noting(before)?;
+    let run = Foreground::new()?.run_with(chain, &notices, every, begin, log_progress, || ());
+    let before = noting.map(NoteThread::end);
+    let (progress, ended) = run?;
     print_packets(&progress, begun.elapsed());
     print_archived(&progress);
     print_counted(&progress);
@@ -261,6 +260,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (0, Some(_)) => ExitCode::from(UNSENT),
         _ => ExitCode::FAILURE,
     })
+}
+
+/// Takes lines for standard error and, with an archive, files: those that are begun, and those to note while others are read.
+fn noting(before: Option<ReadBefore>) -> anyhow::Result<(Notices, Option<NoteThread>)> {
+    let notices = Notices::to(|line| eprintln!("{line}"));
+    let Some(before) = before else { return Ok((notices, None)) };
+    let notices = notices.with_begun(before.begun_taker());
+    let noting = NoteThread::start(before)?;
+    Ok((notices.with_kept(noting.taker()), Some(noting)))
 }
 
 /// Names what reads files of flows, which are no captures.

@@ -375,6 +375,50 @@ fn a_file_that_was_read_in_part_before_a_kill_is_recognized() {
     assert!(told.starts_with(&format!("{half} is left out: the archive has its flows, read from {copy}\n")), "{told}");
 }
 
+/// The packets of a pipe go on for longer after a file than any flow does: the file is noted while the pipe is read, and is not
+/// metered again after a kill.
+#[test]
+fn a_file_is_noted_when_its_flows_are_stored_while_others_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [first, last, pipe, archive, alone] = ["first.pcap", "last.pcap", "pipe", "archive", "alone"].map(path);
+    capture(Path::new(&first));
+    write_capture(Path::new(&last), (0..100).map(|number| (4_000_000_000_000_000 + i64::from(number), frame(number))));
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let mut metering = weir();
+    metering.args(["meter", &first, &pipe, &last, "--archive", &archive]).stderr(Stdio::null());
+    let mut metering = metering.spawn().expect("weir starts");
+    let writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("it is read");
+    let header = std::fs::read(&first).expect("a capture")[..24].to_vec();
+    (&writer).write_all(&header).expect("it is read");
+    let secs = std::cell::Cell::new(1_700_001_000_u32);
+    wait_for("the first file is noted", || {
+        // an hour later each
+        secs.set(secs.get() + 3_600);
+        let (packet, octets) = (frame(0), (frame(0).len() as u32).to_le_bytes());
+        let record = [&secs.get().to_le_bytes()[..], &[0; 4], &octets, &octets, &packet].concat();
+        (&writer).write_all(&record).expect("it is read");
+        let noted = std::fs::read_to_string(Path::new(&archive).join("sources/files"));
+        noted.is_ok_and(|noted| noted.contains("first.pcap"))
+    });
+    metering.kill().expect("it still runs");
+    metering.wait().expect("it ends");
+
+    let output = run(&["meter", &first, &last, "--archive", &archive]);
+    let told = text(&output.stderr);
+    let expected = format!("{first} is left out: the archive has its flows\n1 of 2 files left out");
+    assert!(output.status.success() && told.starts_with(&expected), "{told}");
+    assert!(run(&["meter", &first, "--archive", &alone]).status.success());
+    let of_first = |archive: &str| {
+        // before the packets of the pipe
+        let sql = "SELECT count(*), sum(packets), sum(bytes) FROM flows WHERE start < '2023-11-14 22:20:00'";
+        let output = run(&["sql", "-q", "--archive", archive, "--format", "csv", sql]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert_eq!(of_first(&archive), of_first(&alone));
+}
+
 /// What exporters told of interfaces and samplers, without who they are.
 fn options(archive: &Path) -> String {
     let columns = "kind, key, name, sampling_interval, packets_selected, packets_observed";

@@ -11,6 +11,7 @@ use weir_chain::{FileEnd, Notices, OptionError, TimeSpan};
 use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Selection, Timeouts};
 use weir_routes::AsChoice;
 
+use super::open_files::OpenFiles;
 use super::options::{FlowKey, FlowOptions, Headers, Measure, MeterSourceOptions, RouteAs, RouteOptions, Sampling};
 use super::routes::RouteFiles;
 
@@ -77,9 +78,9 @@ impl Configuration {
         Ok(vec![open_files(&options, &warn)?])
     }
 
-    /// Reports the files of which packets were read for the first time; the flows that are at hand may have them.
-    pub(super) fn report_begun(&self, notices: &Notices) {
-        self.ends.take_begun().iter().for_each(|path| notices.file_begun(path));
+    /// The files that are read, by the flows that come of them.
+    pub(super) fn open_files(&self) -> OpenFiles {
+        OpenFiles::new(self.ends.clone())
     }
 
     /// Notes the files of which all that can be read is in flows. Of several files whose packets are merged, that may be
