@@ -349,6 +349,8 @@ export interface ArchiveAnswer {
   /** Flows of segments that are damaged or gone. */
   rows_set_aside: Count;
   damaged_tails: number;
+  /** Files that expired or were merged and wait for questions, and their octets. */
+  pending_files: number;
   pending_octets: Count;
   free_octets: Count;
   retention?: string | null;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use crate::layout::Layout;
 use crate::manifest::{ArchiveState, Edit, SegmentKey};
 use crate::seal::place;
-use crate::upkeep::{Upkeep, now_ms};
+use crate::upkeep::{PendingLimits, Upkeep, now_ms};
 use crate::{ArchiveError, ArchiveOptions, CompactionOptions, Segment, space};
 
 /// After a merge that failed, its segments are left alone for this time, and twice as long after each further failure.
@@ -76,7 +76,8 @@ pub fn compact(
         // Now and then, so that a year of segments is not on the disk twice.
         let is_due = compaction.done.segments_written != written && (written + 1).is_multiple_of(MERGES_PER_REMOVAL);
         if is_due || !goes_on {
-            let removed = upkeep.remove_pending(options.compaction.readers_wait_max)?;
+            let limits = PendingLimits::of_time(options.compaction.readers_wait_max);
+            let removed = upkeep.remove_pending(&limits)?;
             compaction.done.files_removed += removed.files;
             compaction.done.waiting_for_readers = removed.waiting;
         }
@@ -113,9 +114,13 @@ pub(crate) struct Compaction {
 }
 
 impl Compaction {
+    /// Where the archive has a limit, a merge is of no more than may wait for readers: what it merges stays for them.
     pub(crate) fn new(options: &ArchiveOptions) -> Self {
         let (failed, done) = (HashMap::new(), CompactionReport::default());
-        Self { options: *options, settled_only: true, failed, done, last_time: Duration::ZERO }
+        let mut options = *options;
+        let pending_octets_max = options.expiry.pending_octets_max().unwrap_or(u64::MAX);
+        options.compaction.segment_octets_max = options.compaction.segment_octets_max.min(pending_octets_max);
+        Self { options, settled_only: true, failed, done, last_time: Duration::ZERO }
     }
 
     /// Merges once, if there is anything to merge. Days are looked through from the oldest, so that the ones that are
@@ -204,4 +209,20 @@ fn merge(upkeep: &mut Upkeep, inputs: &[Segment], options: &ArchiveOptions) -> R
 /// Removes what a merge that failed has written; the next maintenance would do it otherwise.
 fn discard(path: &Path) {
     let _ = fs::remove_file(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ExpiryOptions;
+
+    #[test]
+    fn a_merge_is_of_no_more_than_may_wait_for_readers() {
+        let of = |expiry| Compaction::new(&ArchiveOptions { expiry, ..ArchiveOptions::default() }).options.compaction;
+        assert_eq!(of(ExpiryOptions::default()).segment_octets_max, 512 << 20);
+        let gibibyte = ExpiryOptions { octets_max: Some(1 << 30), ..ExpiryOptions::default() };
+        assert_eq!(of(gibibyte).segment_octets_max, 128 << 20);
+        let tebibyte = ExpiryOptions { octets_max: Some(1 << 40), ..ExpiryOptions::default() };
+        assert_eq!(of(tebibyte).segment_octets_max, 512 << 20);
+    }
 }

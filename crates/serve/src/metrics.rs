@@ -113,6 +113,9 @@ impl Counters {
         writer.single(false, "archive_flows_unsealed", "Flows in no segment yet", snapshot.flows_unsealed())?;
         writer.single(false, "archive_segments", "Segments of flows", flows.len() as u64)?;
         writer.single(false, "archive_segment_octets", "Octets of all segments", octets)?;
+        let (files, octets) = snapshot.files_pending();
+        writer.single(false, "archive_files_pending", "Files that count no more and wait for questions", files)?;
+        writer.single(false, "archive_octets_pending", "Octets of these files, beside max_size", octets)?;
         writer.single(true, "archive_deliveries", "Deliveries that were appended", snapshot.position().get())?;
         writer.single(true, "archive_flows_expired", "Flows that have expired", snapshot.rows_expired())?;
         writer.single(true, "archive_flows_set_aside", "Flows of damaged segments", snapshot.rows_set_aside())

@@ -40,7 +40,9 @@ pub(crate) struct ArchiveAnswer {
     rows_set_aside: u64,
     /// Tails that cannot be sealed, and damaged tails.
     damaged_tails: usize,
-    /// Octets of files that count no more and wait for being removed.
+    /// Files that count no more and wait for questions, or for being removed.
+    pending_files: usize,
+    /// Octets of these files.
     pending_octets: u64,
     /// Free space of the file system.
     free_octets: u64,
@@ -113,6 +115,7 @@ fn body(found: &Inventory, folder: String) -> ArchiveAnswer {
         rows_expired: found.rows_expired,
         rows_set_aside: found.rows_set_aside,
         damaged_tails: found.damaged_tails.len() + found.tails.iter().filter(|tail| tail.is_skipped).count(),
+        pending_files: found.pending.len(),
         pending_octets: found.pending_octets,
         free_octets: found.free_octets,
     }
