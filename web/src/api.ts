@@ -352,6 +352,8 @@ export interface ArchiveAnswer {
   /** Files that expired or were merged and wait for questions, and their octets. */
   pending_files: number;
   pending_octets: Count;
+  /** Statistics in the folder of the archive, the finest steps first. */
+  statistics: { step_secs: number; keep_secs: number; octets: Count }[];
   free_octets: Count;
   retention?: string | null;
 }

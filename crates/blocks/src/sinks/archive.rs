@@ -130,7 +130,8 @@ options! {
         /// Remove flows of this age; without it none.
         max_age: Option<TimeSpan>,
         /// Remove the oldest segments when the archive has this size; without it none. Up to an eighth of it more waits for questions
-        /// that still read what was removed or merged. Statistics are not part of it.
+        /// that still read what was removed or merged. Statistics are beside it, with a `max_size`
+        /// of their own.
         max_size: Option<ByteSize> => 1..=u64::MAX >> 1,
         /// Remove books, options and counters of this age; without it none.
         tables_max_age: Option<TimeSpan>,
