@@ -250,6 +250,9 @@ pub enum ArchiveError {
         /// Rows read.
         found: u64,
     },
+    /// A merge that was not finished because the writer ends; its segments stay as they are.
+    #[error("the merge was abandoned, because the writer ends")]
+    MergeAbandoned,
     /// The folder of an export that is not empty.
     #[error("folder '{}' is not empty", path.display())]
     NotEmpty {

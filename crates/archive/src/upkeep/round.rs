@@ -1,6 +1,6 @@
 //! The maintenance thread of a writer: free space, expiry, superseded files, and one merge after another.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_flow::Table;
@@ -31,7 +31,7 @@ struct Maintenance {
 /// Does maintenance until the writer ends.
 pub(crate) fn run(shared: &Shared) {
     let mut maintenance = Maintenance {
-        compaction: Compaction::new(&shared.options),
+        compaction: Compaction::new(&shared.options).until(Arc::clone(&shared.is_ending)),
         manifest: None,
         clock: ClockGuard::new(),
         merge_from: Instant::now(),
