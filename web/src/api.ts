@@ -349,7 +349,11 @@ export interface ArchiveAnswer {
   /** Flows of segments that are damaged or gone. */
   rows_set_aside: Count;
   damaged_tails: number;
+  /** Files that expired or were merged and wait for questions, and their octets. */
+  pending_files: number;
   pending_octets: Count;
+  /** Statistics in the folder of the archive, the finest steps first. */
+  statistics: { step_secs: number; keep_secs: number; octets: Count }[];
   free_octets: Count;
   retention?: string | null;
 }

@@ -103,7 +103,7 @@ export function archiveAt(nowMs: number): ArchiveAnswer {
   return {
     folder: "flows", position: 812_331, days,
     tables: [{ table: "flows", segments: 501, rows: 231_904_112, octets: 4_610_331_204 }, { table: "books", segments: 21, rows: 90_720, octets: 9_812_331 }],
-    oldest_ms: nowMs - ARCHIVE_DAYS * DAY_MS, newest_ms: nowMs - 120_000, rows_unsealed: 91_204, tail_octets: 4_100_200, rows_expired: 0, rows_set_aside: 4512, damaged_tails: 0, pending_octets: 0, free_octets: 91_000_000_000,
+    oldest_ms: nowMs - ARCHIVE_DAYS * DAY_MS, newest_ms: nowMs - 120_000, rows_unsealed: 91_204, tail_octets: 4_100_200, rows_expired: 0, rows_set_aside: 4512, damaged_tails: 0, pending_files: 0, pending_octets: 0, statistics: [], free_octets: 91_000_000_000,
   };
 }
 

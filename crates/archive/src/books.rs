@@ -9,6 +9,7 @@ pub(crate) mod fold;
 use weir_flow::books::{BooksSums, Completeness, KEY_DOCS};
 use weir_flow::{Counter, Table};
 
+use crate::removed::explained;
 use crate::{ArchiveError, Segment, Snapshot};
 
 impl Snapshot {
@@ -34,7 +35,8 @@ impl Snapshot {
         };
         let mut sums = BooksSums::default();
         for segment in self.segments(Table::ExporterBooks).iter().filter(touches) {
-            segment.read_counters(&keys, &counters, |rows| sums.add_rows(&rows, start_ms, end_ms))?;
+            let read = segment.read_counters(&keys, &counters, |rows| sums.add_rows(&rows, start_ms, end_ms));
+            read.map_err(|error| explained(segment, error))?;
         }
         for rows in self.tail(Table::ExporterBooks)? {
             sums.add_rows(&rows, start_ms, end_ms);

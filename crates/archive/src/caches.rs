@@ -71,7 +71,7 @@ impl Caches {
         let key = IndexKey { key: segment.key(), generation, header_crc };
         match self.indexes.get(&key) {
             Some(None) => Ok(None),
-            Some(Some(contents)) => Ok(Some(SegmentIndex::of(segment.path(), segment.open_file()?, contents))),
+            Some(Some(contents)) => Ok(Some(SegmentIndex::of(segment.path(), segment.file()?, contents))),
             None => {
                 let index = segment.index()?;
                 self.indexes.insert(key, index.as_ref().map(|index| Arc::clone(&index.contents)));

@@ -16,12 +16,14 @@ mod plan;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::layout::Layout;
 use crate::manifest::{ArchiveState, Edit, SegmentKey};
 use crate::seal::place;
-use crate::upkeep::{Upkeep, now_ms};
+use crate::upkeep::{PendingLimits, Upkeep, now_ms};
 use crate::{ArchiveError, ArchiveOptions, CompactionOptions, Segment, space};
 
 /// After a merge that failed, its segments are left alone for this time, and twice as long after each further failure.
@@ -76,7 +78,8 @@ pub fn compact(
         // Now and then, so that a year of segments is not on the disk twice.
         let is_due = compaction.done.segments_written != written && (written + 1).is_multiple_of(MERGES_PER_REMOVAL);
         if is_due || !goes_on {
-            let removed = upkeep.remove_pending(options.compaction.readers_wait_max)?;
+            let limits = PendingLimits::of_time(options.compaction.readers_wait_max);
+            let removed = upkeep.remove_pending(&limits)?;
             compaction.done.files_removed += removed.files;
             compaction.done.waiting_for_readers = removed.waiting;
         }
@@ -110,12 +113,24 @@ pub(crate) struct Compaction {
     pub(crate) done: CompactionReport,
     /// Time that the last merge took.
     pub(crate) last_time: Duration,
+    /// Set when nobody waits for the merge that is under way.
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Compaction {
+    /// Where the archive has a limit, a merge is of no more than may wait for readers: what it merges stays for them.
     pub(crate) fn new(options: &ArchiveOptions) -> Self {
         let (failed, done) = (HashMap::new(), CompactionReport::default());
-        Self { options: *options, settled_only: true, failed, done, last_time: Duration::ZERO }
+        let mut options = *options;
+        let pending_octets_max = options.expiry.pending_octets_max().unwrap_or(u64::MAX);
+        options.compaction.segment_octets_max = options.compaction.segment_octets_max.min(pending_octets_max);
+        let (last_time, is_ending) = (Duration::ZERO, Arc::default());
+        Self { options, settled_only: true, failed, done, last_time, is_ending }
+    }
+
+    /// The same, whose merges are abandoned once this is set: what they would have merged stays as it is.
+    pub(crate) fn until(self, is_ending: Arc<AtomicBool>) -> Self {
+        Self { is_ending, ..self }
     }
 
     /// Merges once, if there is anything to merge. Days are looked through from the oldest, so that the ones that are
@@ -132,11 +147,11 @@ impl Compaction {
             return Ok(false);
         }
         let began = Instant::now();
-        let merged = merge(upkeep, &inputs, &self.options);
+        let merged = merge(upkeep, &inputs, &self.options, &self.is_ending);
         self.last_time = began.elapsed();
         self.done.time += self.last_time;
         match merged {
-            Ok(None) => return Ok(false),
+            Ok(None) | Err(ArchiveError::MergeAbandoned) => return Ok(false),
             Ok(Some(segment)) => {
                 self.count(&inputs, &segment);
                 report(Merge { inputs: &inputs, result: Ok(segment) });
@@ -187,10 +202,15 @@ impl Compaction {
 
 /// Merges segments of one table and day, the oldest first, into one that counts instead of them. `None` when one of
 /// them has ceased to count meanwhile.
-fn merge(upkeep: &mut Upkeep, inputs: &[Segment], options: &ArchiveOptions) -> Result<Option<Segment>, ArchiveError> {
+fn merge(
+    upkeep: &mut Upkeep,
+    inputs: &[Segment],
+    options: &ArchiveOptions,
+    is_ending: &AtomicBool,
+) -> Result<Option<Segment>, ArchiveError> {
     let Some(Segment { table, day, .. }) = inputs.first() else { return Ok(None) };
     let path = upkeep.layout.merging().join(format!("{}-{day}.parquet", table.name()));
-    let merged = merge::merged(*table, inputs, &path, options).inspect_err(|_| discard(&path))?;
+    let merged = merge::merged(*table, inputs, &path, options, is_ending).inspect_err(|_| discard(&path))?;
     let Some(output) = place(vec![(path, merged)])?.pop() else { return Ok(None) };
     let keys: Vec<SegmentKey> = inputs.iter().map(Segment::key).collect();
     let count = |state: &ArchiveState| inputs.iter().all(|input| state.segments.get(&input.key()) == Some(input));
@@ -204,4 +224,50 @@ fn merge(upkeep: &mut Upkeep, inputs: &[Segment], options: &ArchiveOptions) -> R
 /// Removes what a merge that failed has written; the next maintenance would do it otherwise.
 fn discard(path: &Path) {
     let _ = fs::remove_file(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use weir_flow::{Column, Delivery, FlowBatchBuilder};
+
+    use super::*;
+    use crate::{ExpiryOptions, Writer};
+
+    #[test]
+    fn a_merge_that_nobody_waits_for_is_abandoned_and_done_the_next_time() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = CompactionOptions { enabled: false, fan_in: 2, ..CompactionOptions::default() };
+        let options = ArchiveOptions { compaction: options, ..ArchiveOptions::default() };
+        for _ in 0..4 {
+            let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
+            let mut builder = FlowBatchBuilder::new(10);
+            builder.begin_rows(10);
+            builder.time(Column::Received).repeat(1_763_683_200_000, 10);
+            writer.append(Delivery::from(builder.finish())).expect("appended");
+            writer.close().expect("sealed");
+        }
+        let mut upkeep = Upkeep::begin(&Layout::new(dir.path())).expect("the lock");
+        let is_ending = Arc::new(AtomicBool::new(true));
+        let mut compaction = Compaction::new(&options).until(Arc::clone(&is_ending));
+        let mut merges = 0;
+        let before = upkeep.state().clone();
+        assert!(!compaction.step(&mut upkeep, &mut |_| merges += 1).expect("no failure"));
+        assert_eq!((merges, compaction.done.failures, upkeep.state()), (0, 0, &before));
+        assert_eq!(fs::read_dir(upkeep.layout.merging()).expect("a folder").count(), 0, "nothing is left of it");
+        is_ending.store(false, Ordering::Relaxed);
+        assert!(compaction.step(&mut upkeep, &mut |merge| merges += u64::from(merge.result.is_ok())).expect("merged"));
+        assert_eq!((merges, compaction.done.failures), (1, 0));
+    }
+
+    #[test]
+    fn a_merge_is_of_no_more_than_may_wait_for_readers() {
+        let of = |expiry| Compaction::new(&ArchiveOptions { expiry, ..ArchiveOptions::default() }).options.compaction;
+        assert_eq!(of(ExpiryOptions::default()).segment_octets_max, 512 << 20);
+        let gibibyte = ExpiryOptions { octets_max: Some(1 << 30), ..ExpiryOptions::default() };
+        assert_eq!(of(gibibyte).segment_octets_max, 128 << 20);
+        let tebibyte = ExpiryOptions { octets_max: Some(1 << 40), ..ExpiryOptions::default() };
+        assert_eq!(of(tebibyte).segment_octets_max, 512 << 20);
+    }
 }

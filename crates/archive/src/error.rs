@@ -250,6 +250,9 @@ pub enum ArchiveError {
         /// Rows read.
         found: u64,
     },
+    /// A merge that was not finished because the writer ends; its segments stay as they are.
+    #[error("the merge was abandoned, because the writer ends")]
+    MergeAbandoned,
     /// The folder of an export that is not empty.
     #[error("folder '{}' is not empty", path.display())]
     NotEmpty {
@@ -280,6 +283,15 @@ pub enum ArchiveError {
         /// The system's error.
         #[source]
         source: io::Error,
+    },
+    /// A segment that has expired or was merged, and whose file was removed before it was read: it had waited for readers
+    /// for as long as it may, or too much did.
+    #[error("segment '{}' was removed before it was read: {}", path.display(), why_removed(*is_merged))]
+    RemovedSegment {
+        /// The file.
+        path: PathBuf,
+        /// Whether its rows are in another segment now.
+        is_merged: bool,
     },
     /// A part of a segment is not what was written.
     #[error("segment '{}' is damaged: {part}", path.display())]
@@ -370,6 +382,10 @@ pub enum ArchiveError {
     },
 }
 
+fn why_removed(is_merged: bool) -> &'static str {
+    if is_merged { "it was merged into a larger one" } else { "it expired" }
+}
+
 fn not_an_archive(path: &Path, is_there: bool) -> String {
     if is_there {
         format!("'{}' is not a weir archive", path.display())
@@ -394,6 +410,10 @@ impl ArchiveError {
             Self::MissingTail { .. } | Self::MissingFrames { .. } => {
                 Some("put it back, or let `weir archive check --repair` go on without it")
             }
+            Self::RemovedSegment { .. } => Some(
+                "ask again, for less at once; what expired or was merged waits for questions for an hour, and for less when an \
+                 eighth of max_size waits",
+            ),
             Self::UnknownPosition { .. } => Some("follow it from its start, 0:0, or from a snapshot of now"),
             Self::NotAnExport { .. } => Some("weir archive export writes a folder that can be imported"),
             Self::NotEmpty { .. } => Some("name a folder that does not exist yet"),

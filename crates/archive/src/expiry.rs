@@ -8,6 +8,10 @@
 //!
 //! Segments of the newest tail never go.
 //!
+//! The files of what expires wait for readers, but not without a bound: what waits is beside the limit by size, so it has one
+//! of its own, a part of that limit. Beyond it the oldest files are removed and a question that still needs one ends with an
+//! error. What speaks against it is that a long question about all of a full archive may have to be asked again.
+//!
 //! What flows amounted to stays when they go: see [`summaries`](crate::summaries), which expire by limits of their own.
 
 use std::path::Path;
@@ -19,11 +23,14 @@ use crate::layout::Layout;
 use crate::manifest::{ArchiveState, Edit, Manifest, SegmentKey};
 use crate::summaries::SegmentSummary;
 use crate::summaries::keep::{SummaryWriter, WaitingSummary, write_waiting};
-use crate::upkeep::{Upkeep, now_ms};
+use crate::upkeep::{PendingLimits, Upkeep, now_ms};
 use crate::{ArchiveError, ArchiveOptions, ExpiryOptions, Segment, folder};
 
 /// Unless set otherwise, summaries are at most this part of an archive that has a limit.
 const SUMMARIES_PART: u64 = 10;
+
+/// Unless set otherwise, what waits for readers is at most this part of the limit of the archive.
+const PENDING_PART: u64 = 8;
 
 impl ExpiryOptions {
     /// Whether any segment can expire.
@@ -34,6 +41,20 @@ impl ExpiryOptions {
     /// Octets of summaries at most.
     fn summaries_octets_max(&self) -> Option<u64> {
         self.summaries.octets_max.or_else(|| self.octets_max.map(|octets| octets / SUMMARIES_PART))
+    }
+
+    /// Octets of files that wait for readers at most.
+    pub(crate) fn pending_octets_max(&self) -> Option<u64> {
+        self.pending_octets_max.or_else(|| self.octets_max.map(|octets| octets / PENDING_PART))
+    }
+
+    /// How long files wait for readers, and how many octets of them.
+    pub(crate) fn pending_limits(&self) -> PendingLimits {
+        PendingLimits {
+            wait_max: self.readers_wait_max,
+            wait_min: self.readers_wait_min,
+            octets_max: self.pending_octets_max(),
+        }
     }
 
     fn low_water(&self, limit: u64) -> u64 {
@@ -65,6 +86,8 @@ pub struct ExpiryReport {
     /// True when readers hold files that are pending deletion. New readers do not see them; the next expiry, or the
     /// writer's own, removes them.
     pub waiting_for_readers: bool,
+    /// Files removed although readers held them, because more waited than may.
+    pub files_removed_early: u64,
 }
 
 /// Expires segments of the archive in `dir`, with a writer at work or without one; with `dry_run` it only returns
@@ -112,7 +135,8 @@ pub(crate) fn run(
         expired.segments_without_sums = keeper.counts.without_sums;
         waiting.extend(keeper.waiting);
     }
-    expired.waiting_for_readers = upkeep.remove_pending(options.readers_wait_max)?.waiting;
+    let removed = upkeep.remove_pending(&options.pending_limits())?;
+    (expired.waiting_for_readers, expired.files_removed_early) = (removed.waiting, removed.files_early);
     let late = write_late(upkeep, waiting)?;
     expired.summaries_written += late.len() as u64;
     expired.summaries_octets += late.iter().map(SegmentSummary::octets).sum::<u64>();

@@ -46,6 +46,7 @@ mod position;
 mod power_loss;
 mod readers;
 mod recovery;
+mod removed;
 mod ring;
 mod rollup;
 mod seal;

@@ -135,13 +135,20 @@ pub struct ExpiryOptions {
     pub age_max: Option<Duration>,
     /// Age of the side tables (books, options, counters) at most. Default: none.
     pub side_tables_age_max: Option<Duration>,
-    /// Octets of the archive at most: segments of all tables, tails and summaries. Default: none.
+    /// Octets of the archive at most: segments of all tables, tails and summaries. What waits for readers is beside it, see
+    /// `pending_octets_max`. Default: none.
     pub octets_max: Option<u64>,
     /// When a limit is hit, data goes down to so much of it, in percent. More than 100 is taken as 100. Default: 95.
     pub low_water_percent: u8,
     /// Longest time that expired segments wait for readers before they are removed all the same; such a reader gets an
     /// error. Default: 1 hour.
     pub readers_wait_max: Duration,
+    /// Octets of segments that expired or were merged and wait for readers, at most: when there are more, the oldest of
+    /// them are removed all the same, so that the limit of the archive is one of the disk. Default: an eighth of
+    /// `octets_max`, when that is set.
+    pub pending_octets_max: Option<u64>,
+    /// Time for which such a segment waits even so: questions that take less are always answered. Default: 5 s.
+    pub readers_wait_min: Duration,
     /// What stays of flows that expire, and for how long. Default: see there.
     pub summaries: SummaryOptions,
 }
@@ -154,6 +161,8 @@ impl Default for ExpiryOptions {
             octets_max: None,
             low_water_percent: 95,
             readers_wait_max: Duration::from_hours(1),
+            pending_octets_max: None,
+            readers_wait_min: Duration::from_secs(5),
             summaries: SummaryOptions::default(),
         }
     }

@@ -131,6 +131,13 @@ pub(crate) fn release(layout: &Layout, sequence: u64, wait_max: Duration) -> Res
     Ok(Released { through: *newest, waiting: false })
 }
 
+/// How long a file that ceased to count with this commit has waited for readers: since there is a lease of which the readers
+/// do not need it.
+pub(crate) fn waited(layout: &Layout, since: u64) -> Result<Duration, ArchiveError> {
+    let first = numbers(layout)?.into_iter().find(|number| *number >= since);
+    Ok(first.map_or(Duration::ZERO, |number| age(&path(layout, number))))
+}
+
 /// Time since a lease was made.
 fn age(path: &Path) -> Duration {
     let changed = fs::metadata(path).and_then(|metadata| metadata.modified());

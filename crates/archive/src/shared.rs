@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::layout::Layout;
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) epoch: u32,
     /// What was appended last, for followers; has a lock of its own, which is taken last.
     pub(crate) ring: Ring,
+    /// Set at the end, for whoever is in the middle of something and must not wait for a lock to know.
+    pub(crate) is_ending: Arc<AtomicBool>,
     /// There is something to sync, or a new tail whose age counts, or the end has come.
     pub(crate) sync_wanted: Condvar,
     /// There is something to seal, or the end has come.
@@ -178,6 +181,7 @@ impl Shared {
             progress: Mutex::new(progress),
             epoch: recovery.epoch,
             ring: Ring::new(position),
+            is_ending: Arc::default(),
             sync_wanted: Condvar::new(),
             seal_wanted: Condvar::new(),
             upkeep_wanted: Condvar::new(),
@@ -224,6 +228,7 @@ impl Shared {
     /// Says how the writer ends and wakes its threads.
     pub(crate) fn end(&self, ending: Ending) {
         self.progress().ending = ending;
+        self.is_ending.store(true, Ordering::Relaxed);
         self.ring.end();
         self.sync_wanted.notify_all();
         self.seal_wanted.notify_all();

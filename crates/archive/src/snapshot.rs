@@ -14,6 +14,7 @@ use crate::layout::Layout;
 use crate::manifest::{ArchiveState, Manifest};
 use crate::position::TailNumber;
 use crate::readers::Lease;
+use crate::removed::explained;
 use crate::summaries::SegmentSummary;
 use crate::tail::{TailFrame, TailFrames};
 use crate::tails::{TailOpener, counting_tails};
@@ -27,7 +28,9 @@ const TAIL_ATTEMPTS_MAX: u32 = 3;
 /// Everything that was appended up to one position: segments, and the rows that are in no segment yet.
 ///
 /// While a snapshot lives, the files of its segments stay in their places: it holds a lease (see `readers`), which no
-/// writer waits for. Where no lease can be had, a file that vanishes is an error when it is opened.
+/// writer waits for. They do so for [`ExpiryOptions::readers_wait_max`](crate::ExpiryOptions) at most, and for less when the
+/// archive has a limit and too much waits. A file that vanishes, then or where no lease can be had, is an error when it is
+/// opened.
 ///
 /// Taking a snapshot waits for nothing and disturbs no writer. Its order of steps is what keeps a row from being missed
 /// or read twice:
@@ -99,10 +102,11 @@ impl Snapshot {
 
     /// What a segment knows about its pages; `None` for segments that were written before there was an index.
     pub fn index_of(&self, segment: &Segment) -> Result<Option<SegmentIndex>, ArchiveError> {
-        match &self.caches {
+        let index = match &self.caches {
             Some(caches) => caches.index(segment),
             None => segment.index(),
-        }
+        };
+        index.map_err(|error| explained(segment, error))
     }
 
     /// What keeps the files of the segments in their places when the snapshot is dropped before they are opened.
@@ -135,6 +139,12 @@ impl Snapshot {
     /// those are counted of which there was a summary.
     pub fn rows_expired(&self) -> u64 {
         self.state.rows_expired
+    }
+
+    /// Files that counted no more when the snapshot was taken and waited for being removed, and their octets.
+    pub fn files_pending(&self) -> (u64, u64) {
+        let pending = &self.state.pending;
+        (pending.len() as u64, pending.iter().map(|pending| pending.file.octets()).sum())
     }
 
     /// Flows in segments that were set aside because they were damaged or gone.

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::manifest::{Edit, SegmentKey};
 use crate::summaries::SegmentSummary;
 use crate::summaries::keep::{SummaryCounts, SummaryWriter, WaitingSummary};
-use crate::upkeep::{Upkeep, now_ms};
+use crate::upkeep::{PendingLimits, Upkeep, now_ms};
 use crate::{Action, ArchiveError, ArchiveOptions, Segment, WhenFull, disk};
 
 /// The reserve is at most this part of its file system.
@@ -103,7 +103,7 @@ pub(crate) fn make_room(
     options: &ArchiveOptions,
     waiting: &mut Vec<WaitingSummary>,
 ) -> Result<FreedSpace, ArchiveError> {
-    let removed = upkeep.remove_pending(Duration::ZERO)?;
+    let removed = upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?;
     let mut freed = FreedSpace { files: removed.files, octets: removed.octets, ..FreedSpace::default() };
     let root = upkeep.layout.root().to_owned();
     let enough = |freed: &FreedSpace| Ok(freed.files > 0 && !Space::at(&root)?.is_short(0, options));
@@ -142,7 +142,7 @@ fn remove_segment(
         .commit(|_| Ok(Some(Edit::Expired { segments: vec![key], written: written.clone(), summaries: Vec::new() })))?;
     freed.written.add(&keeper.counts);
     waiting.extend(keeper.waiting);
-    let removed = upkeep.remove_pending(Duration::ZERO)?;
+    let removed = upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?;
     freed.octets += removed.octets;
     freed.files += removed.files;
     freed.rows += if segment.table == weir_flow::Table::Flows { segment.rows } else { 0 };
@@ -168,7 +168,7 @@ fn remove_summaries(
         upkeep
             .manifest
             .commit(|_| Ok(Some(Edit::Expired { segments: Vec::new(), written: Vec::new(), summaries: vec![key] })))?;
-        let removed = upkeep.remove_pending(Duration::ZERO)?;
+        let removed = upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?;
         freed.octets += removed.octets;
         freed.files += removed.files;
         freed.summaries += 1;

@@ -76,6 +76,10 @@ pub struct Statistics {
     pub summaries_expired: u64,
     /// Files that count no more and wait for readers.
     pub files_pending: u64,
+    /// Octets of these.
+    pub octets_pending: u64,
+    /// Files removed although readers held them, because more waited than may.
+    pub files_removed_early: u64,
     /// Times that there was no room and nothing more could be removed for it, because the newest segments stay.
     pub room_refused: u64,
     /// Times that expiry by age was put off because the clock had jumped.

@@ -29,12 +29,32 @@ pub(crate) struct Upkeep {
     _lock: Lock,
 }
 
+/// For how long files pending deletion wait for readers, and how many octets of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PendingLimits {
+    /// No reader is waited for longer.
+    pub(crate) wait_max: Duration,
+    /// Any reader is waited for so long, whatever waits.
+    pub(crate) wait_min: Duration,
+    /// Octets that may wait.
+    pub(crate) octets_max: Option<u64>,
+}
+
+impl PendingLimits {
+    /// No limit but the time.
+    pub(crate) fn of_time(wait_max: Duration) -> Self {
+        Self { wait_max, wait_min: Duration::ZERO, octets_max: None }
+    }
+}
+
 /// What was removed of the files pending deletion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Removal {
     pub(crate) files: u64,
     pub(crate) octets: u64,
-    /// True when readers hold some.
+    /// Files among them that a reader held: more waited than may.
+    pub(crate) files_early: u64,
+    /// True when readers hold some that are still there.
     pub(crate) waiting: bool,
 }
 
@@ -73,30 +93,51 @@ impl Upkeep {
         self.manifest.state()
     }
 
-    /// Removes files pending deletion as soon as no reader needs them, or after `wait_max`.
-    pub(crate) fn remove_pending(&mut self, wait_max: Duration) -> Result<Removal, ArchiveError> {
+    /// Removes files pending deletion as soon as no reader needs them, or they have waited for too long, or too many do.
+    pub(crate) fn remove_pending(&mut self, limits: &PendingLimits) -> Result<Removal, ArchiveError> {
         if self.state().pending.is_empty() {
             return Ok(Removal::default());
         }
         // What another process has committed may be visible and not durable yet.
         folder::sync(&self.layout.manifest())?;
-        let released = release(&self.layout, self.state().sequence, wait_max)?;
-        let mut removed = Removal { waiting: released.waiting, ..Removal::default() };
-        for pending in self.state().pending.iter().filter(|pending| pending.since <= released.through) {
+        let released = release(&self.layout, self.state().sequence, limits.wait_max)?;
+        let through = self.through(released.through, limits)?;
+        let mut removed = Removal::default();
+        for pending in self.state().pending.iter().filter(|pending| pending.since <= through) {
             let (path, octets) = (pending.file.path(), pending.file.octets());
             match disk::remove(&path) {
                 Ok(()) => {
                     removed.files += 1;
                     removed.octets += octets;
+                    removed.files_early += u64::from(pending.since > released.through);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(source) => return Err(Action::RemoveSegment.failed(&path)(source)),
             }
         }
-        let through = released.through;
         let is_due = |state: &ArchiveState| state.pending.iter().any(|pending| pending.since <= through);
         self.manifest.commit(|state| Ok(is_due(state).then_some(Edit::Deleted { through })))?;
+        removed.waiting = released.waiting && !self.state().pending.is_empty();
         Ok(removed)
+    }
+
+    /// The commit through which files go: those that no reader holds, and of the others the oldest, until what is left is
+    /// within the limit. The leases stay, so that a reader keeps what ceased to count later.
+    fn through(&self, released: u64, limits: &PendingLimits) -> Result<u64, ArchiveError> {
+        let Some(octets_max) = limits.octets_max else { return Ok(released) };
+        let held = || self.state().pending.iter().filter(move |pending| pending.since > released);
+        let mut left: u64 = held().map(|pending| pending.file.octets()).sum();
+        let mut through = released;
+        for pending in held() {
+            // a commit goes as a whole
+            let is_begun = pending.since == through;
+            if !is_begun && (left <= octets_max || readers::waited(&self.layout, pending.since)? < limits.wait_min) {
+                break;
+            }
+            through = pending.since;
+            left -= pending.file.octets();
+        }
+        Ok(through)
     }
 
     /// Removes files that a crash has left before they were committed. Anything else that does not count is left alone,
@@ -128,9 +169,7 @@ pub(crate) fn uncommitted(layout: &Layout, state: &ArchiveState) -> Result<Vec<P
                 let found = found_segment(layout, (table, day), parsed, true)?;
                 let is_ours = |found: &Segment| counting.includes(&found.tails) && !pending.contains(&found.path());
                 let Some(found) = found.filter(is_ours) else { continue };
-                if live()
-                    .filter(|segment| segment.tails.intersects(&found.tails))
-                    .all(|segment| segment.open_file().is_ok())
+                if live().filter(|segment| segment.tails.intersects(&found.tails)).all(|segment| segment.file().is_ok())
                 {
                     uncommitted.push(found.path());
                 }
@@ -161,7 +200,7 @@ fn add_uncommitted_summaries(
             }
             let tails = found.tails();
             let flows_in_place =
-                flows().filter(|segment| segment.tails.intersects(tails)).all(|segment| segment.open_file().is_ok());
+                flows().filter(|segment| segment.tails.intersects(tails)).all(|segment| segment.file().is_ok());
             if flows_in_place && summed().filter(|s| s.tails().intersects(tails)).all(SegmentSummary::is_in_place) {
                 uncommitted.push(path);
             }

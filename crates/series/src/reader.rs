@@ -160,9 +160,28 @@ impl SeriesStore {
 
     /// The finest resolution that still has the step of a time, when the newest is at `newest_secs`.
     pub fn resolution_for(&self, from_secs: i64, newest_secs: i64) -> Resolution {
-        let kept = |resolution: &&Resolution| from_secs >= newest_secs.saturating_sub(resolution.keep_secs as i64);
+        let kept = |resolution: &Resolution| from_secs >= newest_secs.saturating_sub(resolution.keep_secs as i64);
         let resolutions = self.resolutions();
-        *resolutions.iter().find(kept).unwrap_or(&resolutions[resolutions.len() - 1])
+        let mut at = resolutions.iter().position(kept).unwrap_or(resolutions.len() - 1);
+        while let Some(coarser) = resolutions.get(at + 1)
+            && self.was_dropped(resolutions[at], *coarser, from_secs)
+        {
+            at += 1;
+        }
+        resolutions[at]
+    }
+
+    /// Whether a limit by size has taken the step of a time from a resolution: the next coarser one has steps of before its first.
+    fn was_dropped(&self, resolution: Resolution, coarser: Resolution, from_secs: i64) -> bool {
+        let first_block = self.blocks(resolution).ok().and_then(|blocks| blocks.keys().next().copied());
+        if first_block.is_none_or(|block| block.saturating_mul(resolution.block_secs()) <= from_secs) {
+            return false;
+        }
+        let first = |of: Resolution| self.extent(of).ok().flatten().map(|(first_secs, _)| first_secs);
+        let is_before = |(first_secs, coarser_secs): (i64, i64)| {
+            coarser_secs.saturating_add(i64::from(coarser.step_secs)) <= first_secs
+        };
+        first(resolution).zip(first(coarser)).is_some_and(is_before)
     }
 
     /// Reads the series `ids` of a family, or all of them, from one time until another, in seconds since the epoch. The

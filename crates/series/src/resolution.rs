@@ -35,6 +35,9 @@ pub struct StoreOptions {
     /// How many keys coarser steps keep of families that have their largest keys only. Default: `None`, every key that one of their
     /// finest steps has, so that they grow with the number of keys that come and go.
     pub largest: Option<LargestKeys>,
+    /// Octets of the store at most: when it has more, the oldest blocks go, those of the finest steps first. It is looked at when
+    /// a block of finest steps ends, and the two newest blocks of each resolution stay. Default: `None`, no limit but the time.
+    pub octets_max: Option<u64>,
 }
 
 /// What a coarser step keeps of a family that has its largest keys only.
@@ -62,7 +65,14 @@ impl Default for StoreOptions {
         let of = |step_secs, keep_secs| Resolution { step_secs, keep_secs };
         let day = 86_400;
         let resolutions = vec![of(1, 3_600), of(60, 2 * day), of(300, 400 * day), of(3_600, 5 * 366 * day)];
-        Self { resolutions, waiting_steps_max: 16, sync_interval_ms: 1_000, ahead_secs_max: 120, largest: None }
+        Self {
+            resolutions,
+            waiting_steps_max: 16,
+            sync_interval_ms: 1_000,
+            ahead_secs_max: 120,
+            largest: None,
+            octets_max: None,
+        }
     }
 }
 

@@ -57,7 +57,8 @@ pub(crate) fn turn_around(
     Ok(turned)
 }
 
-fn remove(folder: &Folder, resolution: Resolution, block: i64, kind: FileKind) -> Result<(), SeriesError> {
+/// Removes a file of a block, if it is there.
+pub(crate) fn remove(folder: &Folder, resolution: Resolution, block: i64, kind: FileKind) -> Result<(), SeriesError> {
     let path = folder.file(resolution, block, kind);
     match weir_disk::remove(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SeriesError::io("remove", &path)(error)),

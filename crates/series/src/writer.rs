@@ -49,6 +49,8 @@ pub struct WriterCounts {
     pub steps_consolidated: u64,
     /// Blocks made.
     pub blocks: u64,
+    /// Blocks removed before their time because the store was larger than it may be.
+    pub blocks_dropped: u64,
     /// Attempts of the background thread that failed and are made again.
     pub failures: u64,
     /// Octets of unfinished writes that were cut off when the store was opened.
@@ -70,6 +72,7 @@ struct Counts {
     steps: AtomicU64,
     steps_consolidated: AtomicU64,
     blocks: AtomicU64,
+    blocks_dropped: AtomicU64,
     failures: AtomicU64,
     octets_cut: AtomicU64,
     steps_damaged: AtomicU64,
@@ -193,6 +196,7 @@ impl StatisticsWriter {
             steps: of(&counts.steps),
             steps_consolidated: of(&counts.steps_consolidated),
             blocks: of(&counts.blocks),
+            blocks_dropped: of(&counts.blocks_dropped),
             failures: of(&counts.failures),
             octets_cut: of(&counts.octets_cut),
             steps_damaged: of(&counts.steps_damaged),

@@ -14,7 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 use weir_chain::Progress;
 use weir_flow::Counter;
 use weir_forward::{KeptForwarder, KeptStatisticsForwarder};
-use weir_series::SeriesStore;
+use weir_series::{SeriesStore, StoreSize};
 use weir_sql::standing::HistoryCounts;
 
 use crate::archive::STATISTICS;
@@ -84,6 +84,7 @@ impl Collector for Counters {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let mut writer = Writer(encoder);
         self.archive(&mut writer)?;
+        self.statistics(&mut writer)?;
         self.forwarding(&mut writer)?;
         self.statistics_forwarding(&mut writer)?;
         self.questions(&mut writer)?;
@@ -113,9 +114,21 @@ impl Counters {
         writer.single(false, "archive_flows_unsealed", "Flows in no segment yet", snapshot.flows_unsealed())?;
         writer.single(false, "archive_segments", "Segments of flows", flows.len() as u64)?;
         writer.single(false, "archive_segment_octets", "Octets of all segments", octets)?;
+        let (files, octets) = snapshot.files_pending();
+        writer.single(false, "archive_files_pending", "Files that count no more and wait for questions", files)?;
+        writer.single(false, "archive_octets_pending", "Octets of these files, beside max_size", octets)?;
         writer.single(true, "archive_deliveries", "Deliveries that were appended", snapshot.position().get())?;
         writer.single(true, "archive_flows_expired", "Flows that have expired", snapshot.rows_expired())?;
         writer.single(true, "archive_flows_set_aside", "Flows of damaged segments", snapshot.rows_set_aside())
+    }
+
+    fn statistics(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let size = StoreSize::of(&self.0.archive.folder().join(STATISTICS)).ok().flatten();
+        let of_steps = |of: &weir_series::ResolutionSize| {
+            (vec![("step", format!("{}s", of.resolution.step_secs))], of.octets as f64)
+        };
+        let octets: Vec<Sample<'_>> = size.iter().flat_map(|size| &size.resolutions).map(of_steps).collect();
+        writer.gauge("statistics_octets", "Octets of statistics by their steps, beside max_size", None, &octets)
     }
 
     fn forwarding(&self, writer: &mut Writer<'_>) -> std::fmt::Result {

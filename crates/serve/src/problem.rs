@@ -153,6 +153,8 @@ impl Problem {
             | EngineError::Mistake(_) => Self::request(text),
             EngineError::Plan(_) => Self::statement(text),
             EngineError::TimeLimit { .. } => Self::time(text),
+            EngineError::Archive(ArchiveError::RemovedSegment { .. })
+            | EngineError::Query(QueryError::Archive(ArchiveError::RemovedSegment { .. })) => Self::unavailable(text),
             EngineError::Archive(_) | EngineError::Query(_) | EngineError::Unreadable(_) => Self::archive(text),
             _ => Self::internal(text),
         };

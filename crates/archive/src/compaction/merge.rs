@@ -1,6 +1,7 @@
 //! Several segments as one.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_flow::Table;
 
@@ -11,15 +12,19 @@ use crate::upkeep::now_ms;
 use crate::{ArchiveError, ArchiveOptions, Segment};
 
 /// Writes the rows of segments of one table and day to a new file and syncs it. Returns the segment that it is once it
-/// has been moved to its path.
+/// has been moved to its path. It is abandoned soon after `is_ending` is set.
 pub(super) fn merged(
     table: Table,
     inputs: &[Segment],
     path: &Path,
     options: &ArchiveOptions,
+    is_ending: &AtomicBool,
 ) -> Result<Segment, ArchiveError> {
     let mut expected = 0;
     for input in inputs {
+        if is_ending.load(Ordering::Relaxed) {
+            return Err(ArchiveError::MergeAbandoned);
+        }
         // What is damaged must not be sealed again with checksums that are right.
         input.check()?;
         let found = input.rows_by_footer()?;
@@ -36,7 +41,7 @@ pub(super) fn merged(
     let origin = SegmentOrigin { root: one.root.clone(), day: one.day, tails, first, last, deliveries: None };
     let ranges = inputs.iter().map(|input| input.time_range_ms);
     let step = days::step(ranges, options.compaction.books_minutes_age_max, now_ms());
-    let merged = rewrite(table, inputs, origin, path, step, options)?;
+    let merged = rewrite(table, inputs, origin, path, step, options, is_ending)?;
     // rows of some tables become fewer
     let is_possible = if table.is_folded() { 1..=expected } else { expected..=expected };
     if !is_possible.contains(&merged.rows) {

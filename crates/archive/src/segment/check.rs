@@ -63,7 +63,7 @@ impl Segment {
     }
 
     fn check_old(&self) -> Result<(), ArchiveError> {
-        let file = self.open_file()?;
+        let file = self.file()?;
         let reader = SerializedFileReader::new(file).map_err(|error| self.damaged(format!("footer: {error}")))?;
         let keys = reader.metadata().file_metadata().key_value_metadata();
         if keys.is_some_and(|keys| keys.iter().any(|pair| pair.key == INDEX_KEY)) {

@@ -1,5 +1,7 @@
 //! Rows of many batches, column by column.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::concat;
 use arrow::datatypes::Field;
@@ -16,6 +18,8 @@ use crate::tail::{Stream, TailFile};
 pub(crate) struct Columns<'a> {
     table: Table,
     source: Source<'a>,
+    /// Set when nobody waits for the rows of segments any more.
+    is_ending: Option<&'a AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -35,12 +39,17 @@ enum Fold {
 impl<'a> Columns<'a> {
     /// Batches of a tail whose columns are columns of the table.
     pub(crate) fn of_tail(table: Table, file: &'a TailFile, batches: &'a [Stream]) -> Self {
-        Self { table, source: Source::Tail { file, batches } }
+        Self { table, source: Source::Tail { file, batches }, is_ending: None }
     }
 
     /// The rows of some segments of the table, one segment after the other.
     pub(crate) fn of_segments(table: Table, segments: &'a [Segment]) -> Self {
-        Self { table, source: Source::Segments(segments) }
+        Self { table, source: Source::Segments(segments), is_ending: None }
+    }
+
+    /// The same, where reading on after this is set is [`ArchiveError::MergeAbandoned`].
+    pub(crate) fn until(self, is_ending: &'a AtomicBool) -> Self {
+        Self { is_ending: Some(is_ending), ..self }
     }
 
     /// Rows of the books added up by key and step of time, and those of sequence numbers that go on from one another as
@@ -55,7 +64,7 @@ impl<'a> Columns<'a> {
             }
             _ => return Ok(self),
         };
-        Ok(Self { table, source: Source::Folded { of: Box::new(self), fold } })
+        Ok(Self { table, source: Source::Folded { of: Box::new(self), fold }, is_ending: None })
     }
 
     /// The columns of these names; `None` for one that no batch has.
@@ -107,6 +116,9 @@ impl<'a> Columns<'a> {
             }
             Source::Segments(segments) => {
                 for segment in *segments {
+                    if self.is_ending.is_some_and(|is_ending| is_ending.load(Ordering::Relaxed)) {
+                        return Err(ArchiveError::MergeAbandoned);
+                    }
                     segment.read_column(field, |piece| {
                         found |= piece.null_count() < piece.len();
                         take(piece);

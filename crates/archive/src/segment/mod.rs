@@ -113,8 +113,8 @@ impl Segment {
     }
 
     /// Opens the file, once it is certain that it is this segment: that it has the size and the header that were
-    /// written. What is behind the header is verified when it is read.
-    pub fn open_file(&self) -> Result<File, ArchiveError> {
+    /// written. What is behind the header is verified when it is read. For readers see [`Segment::open_file`].
+    pub(crate) fn file(&self) -> Result<File, ArchiveError> {
         let path = self.path();
         let failed = Action::OpenSegment.failed(&path);
         let file = File::open(&path).map_err(failed)?;
@@ -133,6 +133,6 @@ impl Segment {
 
     /// What the segment knows about its pages; `None` for segments that were written before there was an index.
     pub fn index(&self) -> Result<Option<SegmentIndex>, ArchiveError> {
-        SegmentIndex::open(self.path(), self.open_file()?)
+        SegmentIndex::open(self.path(), self.file()?)
     }
 }

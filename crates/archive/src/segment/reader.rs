@@ -35,7 +35,7 @@ impl Segment {
 
     /// Opens the file and reads Parquet's footer.
     pub(crate) fn open(&self) -> Result<ParquetRecordBatchReaderBuilder<File>, ArchiveError> {
-        let file = self.open_file()?;
+        let file = self.file()?;
         ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| self.unreadable(error))
     }
 
@@ -54,7 +54,7 @@ impl Segment {
         each: impl FnMut(RecordBatch),
     ) -> Result<(), ArchiveError> {
         let unreadable = |error| self.unreadable(error);
-        let mut file = self.open_file()?;
+        let mut file = self.file()?;
         if self.octets > WHOLE_OCTETS_MAX {
             self.verify()?;
             return read_counters(file, keys, counters, each).map_err(unreadable);

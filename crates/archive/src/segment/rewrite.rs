@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use weir_flow::Table;
 
@@ -21,7 +22,8 @@ pub const REWRITE_ROWS_MAX: u64 = 1 << 25;
 ///
 /// Works column by column. In memory are at most: the order of rows (4 octets a row, 28 while it is made), the
 /// addresses and their numbers (8 octets a row), one column of all rows decoded, and the encoded segment. The inputs
-/// are only read, and whether they and the new file count is the caller's business.
+/// are only read, and whether they and the new file count is the caller's business. Once `is_ending` is set it is abandoned
+/// at the next column of a segment: [`ArchiveError::MergeAbandoned`].
 pub(crate) fn rewrite(
     table: Table,
     inputs: &[Segment],
@@ -29,12 +31,13 @@ pub(crate) fn rewrite(
     path: &Path,
     step: BooksStep,
     options: &ArchiveOptions,
+    is_ending: &AtomicBool,
 ) -> Result<Segment, ArchiveError> {
     let rows: u64 = inputs.iter().map(|segment| segment.rows).sum();
     if rows > REWRITE_ROWS_MAX {
         return Err(ArchiveError::TooManyRows { path: path.to_owned(), rows, rows_max: REWRITE_ROWS_MAX });
     }
-    let columns = Columns::of_segments(table, inputs).folded(step)?;
+    let columns = Columns::of_segments(table, inputs).until(is_ending).folded(step)?;
     let mut order = if table == Table::Flows { flow_order(&columns)? } else { FlowOrder::as_received(columns.rows()) };
     let rows = std::mem::take(&mut order.rows);
     let is_flows = table == Table::Flows;
@@ -95,8 +98,13 @@ mod tests {
             deliveries: None,
         };
         let path = dir.path().join("tmp/rewritten");
-        let written =
-            rewrite(Table::Flows, inputs, origin.clone(), &path, BooksStep::Minute, &options).expect("rewritten");
+        let rewritten = |is_ending| {
+            let is_ending = AtomicBool::new(is_ending);
+            rewrite(Table::Flows, inputs, origin.clone(), &path, BooksStep::Minute, &options, &is_ending)
+        };
+        let abandoned = rewritten(true).expect_err("nobody waits for it");
+        assert!(matches!(abandoned, ArchiveError::MergeAbandoned), "{abandoned:?}");
+        let written = rewritten(false).expect("rewritten");
         std::fs::rename(&path, written.path()).expect("moved");
         assert_eq!((written.rows, &written.tails), (1000, &origin.tails));
         assert_eq!(rows(std::slice::from_ref(&written)), rows(inputs));

@@ -1,7 +1,7 @@
 //! The maintenance thread of a writer: free space, expiry, superseded files, and one merge after another.
 
-use std::sync::PoisonError;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use weir_flow::Table;
 
@@ -20,6 +20,8 @@ struct Maintenance {
     /// The manifest as it was known last: most rounds find it unchanged.
     manifest: Option<Manifest>,
     clock: ClockGuard,
+    /// When the next merge may begin; nothing else waits for that.
+    merge_from: Instant,
     /// Whether the clock was compared with the flows that there are.
     is_compared: bool,
     /// Whether leftovers of a crash were looked for.
@@ -29,9 +31,10 @@ struct Maintenance {
 /// Does maintenance until the writer ends.
 pub(crate) fn run(shared: &Shared) {
     let mut maintenance = Maintenance {
-        compaction: Compaction::new(&shared.options),
+        compaction: Compaction::new(&shared.options).until(Arc::clone(&shared.is_ending)),
         manifest: None,
         clock: ClockGuard::new(),
+        merge_from: Instant::now(),
         is_compared: false,
         is_swept: false,
     };
@@ -90,12 +93,28 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
         maintenance.is_swept = true;
     }
     expire(shared, maintenance, &mut upkeep)?;
-    let merged = options.compaction.enabled && merge(shared, &mut maintenance.compaction, &mut upkeep)?;
-    shared.progress().counted.files_pending = upkeep.state().pending.len() as u64;
+    let may_merge = options.compaction.enabled && Instant::now() >= maintenance.merge_from;
+    let merged = may_merge && merge(shared, &mut maintenance.compaction, &mut upkeep)?;
+    if merged {
+        // at once: until the next look, what was merged would be on the disk twice
+        let removed = upkeep.remove_pending(&options.expiry.pending_limits())?;
+        shared.progress().counted.files_removed_early += removed.files_early;
+        let busy = u32::from(options.compaction.busy_percent.clamp(1, 100));
+        maintenance.merge_from = Instant::now() + maintenance.compaction.last_time * (100 - busy) / busy;
+    }
+    count_pending(shared, &upkeep);
     upkeep.manifest.keep_reserve();
     maintenance.manifest = Some(upkeep.manifest.clone());
-    let busy = u32::from(options.compaction.busy_percent.clamp(1, 100));
-    Ok(if merged { maintenance.compaction.last_time * (100 - busy) / busy } else { options.upkeep_interval })
+    // the rest after a long merge must not keep from expiring what is over the limit meanwhile
+    let rest = maintenance.merge_from.saturating_duration_since(Instant::now());
+    Ok(if merged || !rest.is_zero() { rest.min(options.upkeep_interval) } else { options.upkeep_interval })
+}
+
+fn count_pending(shared: &Shared, upkeep: &Upkeep) {
+    let pending = &upkeep.state().pending;
+    let mut progress = shared.progress();
+    progress.counted.files_pending = pending.len() as u64;
+    progress.counted.octets_pending = pending.iter().map(|pending| pending.file.octets()).sum();
 }
 
 fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -> Result<(), ArchiveError> {
@@ -125,6 +144,7 @@ fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -
     done.summaries_written += expired.summaries_written;
     done.segments_without_sums += expired.segments_without_sums;
     done.summaries_expired += expired.summaries.len() as u64;
+    done.files_removed_early += expired.files_removed_early;
     Ok(())
 }
 

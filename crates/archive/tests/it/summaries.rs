@@ -25,6 +25,8 @@ pub(crate) const EVERYTHING: ExpiryOptions = ExpiryOptions {
     octets_max: None,
     low_water_percent: 95,
     readers_wait_max: Duration::from_hours(1),
+    pending_octets_max: None,
+    readers_wait_min: Duration::ZERO,
     summaries: SUMMARIES,
 };
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use weir_archive::{
-    Action, ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, SegmentSummary, Snapshot, Writer,
-    compact, expire,
+    Action, ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, Segment, SegmentSummary,
+    Snapshot, SummaryOptions, Writer, compact, expire, inventory,
 };
 use weir_flow::Table;
 
@@ -139,6 +139,103 @@ fn a_file_that_vanishes_all_the_same_is_an_error() {
     compact(dir.path(), &hasty, NOTHING).expect("merged");
     let read = snapshot.segments(Table::Flows)[0].read();
     assert!(matches!(read, Err(ArchiveError::Io { action: Action::OpenSegment, .. })), "{read:?}");
+}
+
+/// Appends deliveries up to a position, without merging, and seals them.
+fn append_up_to(dir: &Path, last: u64) {
+    let none = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+    let (mut writer, recovery) =
+        Writer::open(dir, ArchiveOptions { compaction: none, ..options() }).expect("an archive");
+    for number in recovery.position.get() + 1..=last {
+        writer.append(delivery(Position::new(number))).expect("appended");
+    }
+    writer.close().expect("sealed");
+}
+
+fn octets(segments: &[Segment]) -> u64 {
+    segments.iter().map(|segment| segment.octets).sum()
+}
+
+#[test]
+fn a_limit_by_size_is_one_whatever_a_snapshot_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    append_up_to(dir, 300);
+    let limit = octets(&inventory(dir).expect("listed").segments);
+    let none = SummaryOptions { age_max: Duration::ZERO, octets_max: None };
+    let expiry = ExpiryOptions {
+        octets_max: Some(limit),
+        low_water_percent: 100,
+        readers_wait_min: Duration::ZERO,
+        summaries: none,
+        ..ExpiryOptions::default()
+    };
+    let held = Snapshot::open(dir).expect("a snapshot");
+    let mut early = 0;
+    for round in 1..=12 {
+        append_up_to(dir, 300 + 10 * round);
+        early += expire(dir, &expiry, false).expect("expired").files_removed_early;
+        let found = inventory(dir).expect("listed");
+        let live = octets(&found.segments);
+        assert!(live <= limit, "round {round}: {live} of {limit}");
+        assert!(found.pending_octets <= limit / 8, "round {round}: {} of {limit} wait", found.pending_octets);
+    }
+    let waiting = inventory(dir).expect("listed").pending;
+    let flows = held.segments(Table::Flows);
+    let (removed, there): (Vec<_>, Vec<_>) = flows.iter().partition(|segment| !segment.path().exists());
+    assert!(removed.len() > 1 && early >= removed.len() as u64, "{early} of {}", removed.len());
+    for segment in &removed {
+        let error = segment.open_file().expect_err("it is gone");
+        assert!(matches!(error, ArchiveError::RemovedSegment { is_merged: false, .. }), "{error:?}");
+        assert!(error.to_string().ends_with("was removed before it was read: it expired"), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("max_size")));
+        let index = held.index_of(segment).expect_err("nor has it an index");
+        assert!(matches!(index, ArchiveError::RemovedSegment { .. }), "{index:?}");
+    }
+    // what was removed are the oldest, and what else the snapshot has is read: what counts and what waits
+    assert!(there.iter().any(|segment| waiting.contains(&segment.path())), "nothing of it waits");
+    for segment in &there {
+        segment.open_file().expect("it is there");
+        let rows: usize = segment.read().expect("readable").iter().map(arrow::array::RecordBatch::num_rows).sum();
+        assert_eq!(rows as u64, segment.rows);
+    }
+    let newest_removed = removed.iter().map(|segment| segment.newest_ms()).max();
+    assert!(newest_removed <= there.iter().map(|segment| segment.newest_ms()).min(), "an older one waits");
+    // a question of now misses nothing
+    let now = Snapshot::open(dir).expect("a snapshot");
+    let rows: usize = batches(&now, Table::Flows).iter().map(arrow::array::RecordBatch::num_rows).sum();
+    assert_eq!(rows as u64, now.flows());
+    assert_eq!(now.files_pending().0, waiting.len() as u64);
+}
+
+#[test]
+fn what_waits_is_not_removed_before_short_questions_are_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    append_up_to(dir, 100);
+    let held = Snapshot::open(dir).expect("a snapshot");
+    let expiry = ExpiryOptions { octets_max: Some(1), readers_wait_min: Duration::MAX, ..ExpiryOptions::default() };
+    let expired = expire(dir, &expiry, false).expect("expired");
+    assert!(expired.segments.len() > 10 && expired.files_removed_early == 0, "{expired:?}");
+    assert_eq!(check_snapshot(&held), Position::new(100));
+    let expiry = ExpiryOptions { readers_wait_min: Duration::ZERO, ..expiry };
+    assert!(expire(dir, &expiry, false).expect("removed").files_removed_early > 10);
+}
+
+#[test]
+fn a_segment_that_was_merged_and_removed_says_so_and_one_that_is_lost_does_not() {
+    let dir = tempfile::tempdir().expect("a folder");
+    small_segments(dir.path(), 20);
+    let held = Snapshot::open(dir.path()).expect("a snapshot");
+    let hasty = CompactionOptions { readers_wait_max: Duration::ZERO, ..merging() };
+    compact(dir.path(), &hasty, NOTHING).expect("merged");
+    let error = held.segments(Table::Flows)[0].open_file().expect_err("it is gone");
+    assert!(matches!(error, ArchiveError::RemovedSegment { is_merged: true, .. }), "{error:?}");
+    let now = Snapshot::open(dir.path()).expect("a snapshot");
+    let counting = &now.segments(Table::Flows)[0];
+    std::fs::remove_file(counting.path()).expect("lost");
+    let error = counting.open_file().expect_err("it is lost");
+    assert!(matches!(error, ArchiveError::Io { action: Action::OpenSegment, .. }), "{error:?}");
 }
 
 #[test]

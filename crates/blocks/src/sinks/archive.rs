@@ -4,17 +4,15 @@
 //! large for a frame becomes several. Rows that lack `received` get it, because the archive is partitioned by it. What
 //! speaks against adding it here is that the time is not the collector's; the parameter says which it is.
 
+mod fit;
 mod left_out;
 mod new_folder;
 mod receipts;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMillisecondArray};
-use arrow::datatypes::TimestampMillisecondType;
 use weir_archive::{
     ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, SummaryOptions,
     TailDamage, WhenFull, Writer,
@@ -23,8 +21,9 @@ use weir_chain::{
     Built, Burst, ByteSize, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, FlowColumnRule,
     KindWithColumns, ONE_INPUT, Opener, OptionError, Role, Sink, StopSignal, TimeSpan, choices, options,
 };
-use weir_flow::{Column, Delivery, FlowBatch, Kept, Receipt};
+use weir_flow::{Delivery, Kept, Receipt};
 
+use fit::Fit;
 use left_out::LeftOut;
 use new_folder::NewFolders;
 use receipts::Receipts;
@@ -42,7 +41,8 @@ pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
           counts rows_stored, rows_durable (those that survive a crash of the machine), rows_refused, failures, \
           segments_sealed, octets_sealed, segments_merged, compaction_failures, segments_expired, rows_expired, \
           segments_removed_for_room, summaries_written, segments_without_sums, summaries_lost, summaries_expired, \
-          upkeep_failures, sync_failures (the disk did not confirm; what is concerned is written to another file), rows_lost (of \
+          upkeep_failures, files_removed_early (what expired or was merged waits for questions up to an eighth of max_size), \
+          sync_failures (the disk did not confirm; what is concerned is written to another file), rows_lost (of \
           that what could not be read back), seal_failures (sealing is tried again), tails_damaged, room_refused (nothing more may be removed \
           for a full disk) and expiry_suspended (the clock has jumped).",
     configure,
@@ -129,7 +129,9 @@ options! {
     pub struct RetentionOptions {
         /// Remove flows of this age; without it none.
         max_age: Option<TimeSpan>,
-        /// Remove the oldest segments when the archive has this size; without it none.
+        /// Remove the oldest segments when the archive has this size; without it none. Up to an eighth of it more waits for questions
+        /// that still read what was removed or merged. Statistics are beside it, with a `max_size`
+        /// of their own.
         max_size: Option<ByteSize> => 1..=u64::MAX >> 1,
         /// Remove books, options and counters of this age; without it none.
         tables_max_age: Option<TimeSpan>,
@@ -219,7 +221,7 @@ struct Archive {
     refused: Counter,
     failures: Counter,
     /// What the archive counts by itself.
-    counted: [(Counter, Reading); 18],
+    counted: [(Counter, Reading); 19],
     left_out: LeftOut,
     receipts: Receipts,
     new_folders: NewFolders,
@@ -263,6 +265,7 @@ impl Archive {
                 (meter.counter("summaries_lost"), |done| done.summaries_lost),
                 (meter.counter("summaries_expired"), |done| done.summaries_expired),
                 (meter.counter("upkeep_failures"), |done| done.upkeep_failures),
+                (meter.counter("files_removed_early"), |done| done.files_removed_early),
                 (meter.counter("sync_failures"), |done| done.sync_failures),
                 (meter.counter("rows_lost"), |done| done.rows_lost),
                 (meter.counter("seal_failures"), |done| done.seal_failures),
@@ -543,57 +546,6 @@ fn tell_damage(damage: &TailDamage) {
         damage.rows_lost,
         damage.rows_behind
     );
-}
-
-/// How rows become flows that an archive takes.
-#[derive(Debug, Clone, Copy)]
-struct Fit {
-    received_now: bool,
-    drop: bool,
-}
-
-impl Fit {
-    fn flows(self, rows: &RecordBatch) -> Result<FlowBatch, ComponentError> {
-        let schema = rows.schema();
-        let mut columns = Vec::with_capacity(rows.num_columns() + 1);
-        for (field, values) in schema.fields().iter().zip(rows.columns()) {
-            match Column::by_name(field.name()) {
-                Some(column) => columns.push((column, Arc::clone(values))),
-                None if self.drop => {}
-                None => {
-                    let message =
-                        format!("'{}' is no column of flows (extra_columns = \"drop\" leaves it out)", field.name());
-                    return Err(ComponentError::new(message));
-                }
-            }
-        }
-        let received = columns.iter().position(|(column, _)| *column == Column::Received);
-        let find = |wanted| columns.iter().find(|(column, _)| *column == wanted).map(|(_, values)| Arc::clone(values));
-        let times = [find(Column::End), find(Column::Start)];
-        match received {
-            Some(at) if columns[at].1.null_count() == 0 => {}
-            Some(at) => columns[at].1 = self.received(rows.num_rows(), Some(&columns[at].1), &times),
-            None => columns.push((Column::Received, self.received(rows.num_rows(), None, &times))),
-        }
-        columns.sort_by_key(|(column, _)| *column);
-        FlowBatch::from_columns(rows.num_rows(), columns)
-            .map_err(|error| ComponentError::caused("the rows are no flows", error))
-    }
-
-    /// The column `received`: what is there, else the first of the times that is, else now.
-    fn received(self, rows: usize, received: Option<&ArrayRef>, times: &[Option<ArrayRef>]) -> ArrayRef {
-        let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
-        let times = if self.received_now { &[] } else { times };
-        let value = |values: Option<&ArrayRef>, row: usize| {
-            let times = values?.as_primitive_opt::<TimestampMillisecondType>()?;
-            times.is_valid(row).then(|| times.value(row))
-        };
-        let told = (0..rows).map(|row| {
-            let told = value(received, row).or_else(|| times.iter().find_map(|times| value(times.as_ref(), row)));
-            told.unwrap_or(now_ms)
-        });
-        Arc::new(TimestampMillisecondArray::from_iter_values(told).with_timezone("UTC"))
-    }
 }
 
 #[cfg(test)]

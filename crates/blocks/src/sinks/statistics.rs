@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Role, Sink,
-    State, StopSignal, TimeSpan, choices, options,
+    Built, Burst, ByteSize, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError,
+    Role, Sink, State, StopSignal, TimeSpan, choices, options,
 };
 use weir_rows::flow_columns::TimeColumn;
 use weir_series::{LargestKeys, Resolution, SeriesError, StatisticsWriter, StepRows, StoreOptions, WriterCounts};
@@ -35,7 +35,7 @@ pub const KIND: ComponentKind<StatisticsSinkOptions> = ComponentKind {
           without rows is written as well while the sink runs, so that silence can be told from a gap. A full disk is \
           waited for, and is an error when the chain is stopped meanwhile. Counts rows_counted, rows_late (counted in a \
           later step), rows_without_time (counted at the time of the row before), keys_refused (their rows are counted as \
-          `other`), steps_written, steps_consolidated, blocks_written, failures and writer_failures (tried again), octets_cut of \
+          `other`), steps_written, steps_consolidated, blocks_written, blocks_dropped (of 288 steps each, by max_size), failures and writer_failures (tried again), octets_cut of \
           unfinished writes, steps_damaged, files_damaged, files_set_aside (of a clock that was ahead), keys_repaired and \
           keys_lost (lines of the catalogue of keys with one wrong bit, and with more).",
     configure,
@@ -95,6 +95,9 @@ options! {
         /// Keep this many series at most. From the half of it on, only the larger ones of a step's new keys get a series, and the fewer
         /// the more there are; the others are counted as `other`.
         series_max: usize = 1 << 20 => 1..=1 << 28,
+        /// Remove the oldest steps when all statistics have this size, those of the finest steps first; without it they go by their age
+        /// only. It is looked at whenever 288 of the finest steps are over.
+        max_size: Option<ByteSize> => 1..=u64::MAX >> 1,
     }
 }
 
@@ -144,6 +147,7 @@ fn configure(options: StatisticsSinkOptions) -> Result<Opener, OptionError> {
     let store = StoreOptions {
         resolutions: resolutions(&options.series.steps)?,
         largest: Some(largest),
+        octets_max: options.series.max_size.map(ByteSize::bytes),
         ..StoreOptions::default()
     };
     let families = families::counted_families(&options.series)?;
@@ -171,6 +175,8 @@ struct StatisticsSink {
     steps_written: Counter,
     failures: Counter,
     counted: [(Counter, Reading); 9],
+    /// Blocks of 288 steps that a limit by size has taken.
+    blocks_dropped: Counter,
 }
 
 impl StatisticsSink {
@@ -200,6 +206,7 @@ impl StatisticsSink {
             stop: context.stop.clone(),
             steps_written: counters.counter("steps_written"),
             failures: counters.counter("failures"),
+            blocks_dropped: counters.counter("blocks_dropped"),
             counted: [
                 (counters.counter("steps_consolidated"), |counts| counts.steps_consolidated),
                 (counters.counter("blocks_written"), |counts| counts.blocks),
@@ -311,6 +318,14 @@ impl StatisticsSink {
     fn count(&self, counts: &WriterCounts) {
         for (counter, of) in &self.counted {
             counter.add(of(counts).saturating_sub(counter.get()));
+        }
+        let dropped = counts.blocks_dropped.saturating_sub(self.blocks_dropped.get());
+        if dropped > 0 {
+            self.blocks_dropped.add(dropped);
+            let folder = self.folder.display();
+            tracing::warn!(
+                "the statistics {folder} have reached max_size: the oldest {dropped} blocks of 288 steps are removed"
+            );
         }
     }
 

@@ -15,6 +15,7 @@ use crate::content::Content;
 use crate::folder::{FileKind, Folder};
 use crate::resolution::Resolution;
 use crate::shared_file::SharedFile;
+use crate::size::keep_within;
 use crate::turning::turn_around;
 use crate::{Family, FamilyId, FamilyRows, SeriesError, StepRows, StoreOptions};
 
@@ -60,6 +61,7 @@ impl Background {
         let mut worker = Worker {
             levels: Vec::new(),
             finest: options.resolutions[0],
+            octets_max: options.octets_max,
             catalogue: shared.catalogue.clone(),
             folder,
             families,
@@ -149,6 +151,8 @@ struct Worker {
     folder: Folder,
     families: Arc<Vec<Family>>,
     finest: Resolution,
+    /// Octets of the store at most.
+    octets_max: Option<u64>,
     catalogue: SharedFile,
     /// Coarser resolutions, the finest of them first.
     levels: Vec<Level>,
@@ -259,6 +263,16 @@ impl Worker {
         self.counts.steps_damaged.fetch_add(turned.steps_damaged, Ordering::Relaxed);
         self.counts.files_damaged.fetch_add(turned.files_damaged, Ordering::Relaxed);
         self.turned[at] = current;
+        if at == 0 { self.keep_within_limit() } else { Ok(()) }
+    }
+
+    /// Removes the oldest blocks when the store is larger than it may be.
+    fn keep_within_limit(&mut self) -> Result<(), SeriesError> {
+        let Some(octets_max) = self.octets_max else { return Ok(()) };
+        let coarser = self.levels.iter().map(|level| level.resolution);
+        let resolutions: Vec<Resolution> = [self.finest].into_iter().chain(coarser).collect();
+        let dropped = self.retried(|worker| keep_within(&worker.folder, &resolutions, octets_max))?;
+        self.counts.blocks_dropped.fetch_add(dropped, Ordering::Relaxed);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weir_series::{
     Family, FamilyRows, Resolution, RowSelection, SeriesError, SeriesStore, StatisticsWriter, StepRows, StoreOptions,
+    StoreSize,
 };
 
 fn options(resolutions: &[(u32, u64)]) -> StoreOptions {
@@ -47,6 +48,49 @@ fn old_blocks_are_removed_and_coarser_steps_stay() {
     let fetched = store.fetch(family, None, coarse, 0, 5_000).expect("fetched");
     let sums = fetched.points(spec, &fetched.series[0], 0).flatten().map(|point| point.sum).sum::<u64>();
     assert_eq!(sums, 83 * 60);
+}
+
+#[test]
+fn a_limit_by_size_drops_the_oldest_of_the_finest_steps_first() {
+    let write = |dir: &Path, octets_max: Option<u64>| {
+        let options = StoreOptions { octets_max, ..options(&[(1, 1_000_000), (2, 1_000_000)]) };
+        let families = [Family::counters("total", &["bytes"])];
+        let mut writer = StatisticsWriter::open(dir, &options, &families).expect("a writer");
+        // the last one begins a block, which is when it is looked at
+        for time in 0..=2_880 {
+            let step = one(&mut writer, "all", 1 + time as u64 % 7);
+            crate::write_step(&mut writer, time, step);
+        }
+        let counts = writer.close().expect("closed");
+        let size = StoreSize::of(dir).expect("read").expect("a store");
+        let files = |folder: &str| {
+            let entries = fs::read_dir(dir.join(folder)).expect("a folder");
+            entries.map(|entry| entry.expect("a file").metadata().expect("its size")).filter(fs::Metadata::is_file)
+        };
+        let octets = ["", "1s", "2s"].map(|folder| files(folder).map(|file| file.len()).sum::<u64>());
+        assert_eq!(size.octets, octets.iter().sum::<u64>());
+        assert_eq!(size.resolutions.iter().map(|of| of.octets).collect::<Vec<_>>(), octets[1..]);
+        (counts.blocks_dropped, size)
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    assert_eq!(StoreSize::of(dir.path()).expect("read"), None);
+    let (dropped, all) = write(dir.path(), None);
+    assert_eq!((dropped, all.resolutions[0].blocks, all.resolutions[1].blocks), (0, 11, 5));
+    let dir = tempfile::tempdir().expect("a folder");
+    let octets_max = all.octets - all.resolutions[0].octets / 2;
+    let (dropped, size) = write(dir.path(), Some(octets_max));
+    assert!(dropped > 3 && size.resolutions[0].blocks == 11 - dropped, "{dropped} of {size:?}");
+    assert!(size.octets <= octets_max, "{size:?} of {octets_max}");
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let [fine, coarse] = [store.resolutions()[0], store.resolutions()[1]];
+    assert_eq!(store.extent(fine).expect("read"), Some((dropped as i64 * 288, 2_880)));
+    assert_eq!(store.extent(coarse).expect("read"), Some((0, 2_878)), "coarser steps stay");
+    assert_eq!(store.resolution_for(2_800, 2_880), fine);
+    assert_eq!(store.resolution_for(100, 2_880), coarse, "of which the seconds are gone");
+    // what cannot be enough takes nothing but the finest steps
+    let dir = tempfile::tempdir().expect("a folder");
+    let (_, size) = write(dir.path(), Some(1));
+    assert_eq!((size.resolutions[0].blocks, size.resolutions[1].blocks), (2, 5));
 }
 
 #[test]

@@ -8,8 +8,10 @@ use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 use weir_archive::{Inventory, inventory};
+use weir_series::StoreSize;
 
 use crate::access::Asker;
+use crate::archive::STATISTICS;
 use crate::body::json;
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
@@ -40,10 +42,25 @@ pub(crate) struct ArchiveAnswer {
     rows_set_aside: u64,
     /// Tails that cannot be sealed, and damaged tails.
     damaged_tails: usize,
-    /// Octets of files that count no more and wait for being removed.
+    /// Files that count no more and wait for questions, or for being removed.
+    pending_files: usize,
+    /// Octets of these files.
     pending_octets: u64,
+    /// Octets of statistics that are kept in the folder of the archive, for each length of steps, the finest first: they are
+    /// beside its limit by size.
+    statistics: Vec<StepsSize>,
     /// Free space of the file system.
     free_octets: u64,
+}
+
+/// What statistics of one length of steps take.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StepsSize {
+    /// Length of a step in seconds.
+    step_secs: u32,
+    /// How long steps are kept, in seconds, unless a limit by size takes them before.
+    keep_secs: u64,
+    octets: u64,
 }
 
 /// A day of a table.
@@ -77,12 +94,14 @@ pub(crate) async fn archive(State(service): State<Arc<Service>>, asker: Asker) -
     let work = move |turn: &Turn| {
         let _admitted = turn.enter_quick()?;
         let folder = asked.archive.folder();
-        json(&body(&inventory(folder)?, folder.display().to_string()))
+        // statistics that cannot be read are another matter: questions about them say so
+        let statistics = StoreSize::of(&folder.join(STATISTICS)).ok().flatten();
+        json(&body(&inventory(folder)?, folder.display().to_string(), statistics.as_ref()))
     };
     service.questions.answer(&asker, "archive".to_owned(), work).await
 }
 
-fn body(found: &Inventory, folder: String) -> ArchiveAnswer {
+fn body(found: &Inventory, folder: String, statistics: Option<&StoreSize>) -> ArchiveAnswer {
     let mut days: BTreeMap<(String, &'static str), Day> = BTreeMap::new();
     let mut tables: BTreeMap<&'static str, TableSize> = BTreeMap::new();
     for segment in &found.segments {
@@ -113,7 +132,18 @@ fn body(found: &Inventory, folder: String) -> ArchiveAnswer {
         rows_expired: found.rows_expired,
         rows_set_aside: found.rows_set_aside,
         damaged_tails: found.damaged_tails.len() + found.tails.iter().filter(|tail| tail.is_skipped).count(),
+        pending_files: found.pending.len(),
         pending_octets: found.pending_octets,
+        statistics: statistics.map_or_else(Vec::new, steps_sizes),
         free_octets: found.free_octets,
     }
+}
+
+fn steps_sizes(size: &StoreSize) -> Vec<StepsSize> {
+    let sizes = size.resolutions.iter().map(|of| StepsSize {
+        step_secs: of.resolution.step_secs,
+        keep_secs: of.resolution.keep_secs,
+        octets: of.octets,
+    });
+    sizes.collect()
 }

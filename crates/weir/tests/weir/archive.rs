@@ -95,6 +95,26 @@ fn what_expires_is_told_first_and_the_newest_stays() {
 }
 
 #[test]
+fn status_says_what_statistics_take_beside_the_archive() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), 1);
+    let (said, _) = good(&work(&archive, "status", &[]));
+    assert!(!said.contains("statistics") && said.contains("\npending deletion   0 files with 0 bytes\n"), "{said}");
+    let statistics = archive.join("statistics");
+    for steps in ["1s", "60s"] {
+        fs::create_dir_all(statistics.join(steps)).expect("a folder");
+    }
+    let of = |step: u32, keep: u32| format!("[[resolutions]]\nstep_secs = {step}\nkeep_secs = {keep}\n");
+    let description = format!("version = 3\n{}{}", of(1, 3600), of(60, 86_400));
+    fs::write(statistics.join("store.toml"), description).expect("written");
+    fs::write(statistics.join("1s/7.block"), [0; 2048]).expect("written");
+    fs::write(statistics.join("60s/0.steps"), [0; 512]).expect("written");
+    let (said, _) = good(&work(&archive, "status", &[]));
+    let line = said.lines().find(|line| line.starts_with("statistics ")).expect("a line");
+    assert!(line.ends_with(": 2.0 KiB in steps of 1 s, 512 bytes in steps of 60 s"), "{line}");
+}
+
+#[test]
 fn the_books_balance_when_flows_have_expired() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = archive(folder.path(), 3);

@@ -1,9 +1,13 @@
 //! The sink by itself.
 
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::TimestampMillisecondType;
 use weir_archive::Snapshot;
 use weir_chain::{AnyKind, compliance};
 use weir_flow::books::stored_rows;
-use weir_flow::{BooksBatch, FlowBatchBuilder, SideTables};
+use weir_flow::{BooksBatch, Column, FlowBatch, FlowBatchBuilder, SideTables};
 
 use super::*;
 

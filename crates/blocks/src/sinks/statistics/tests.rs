@@ -186,6 +186,22 @@ fn wrong_options_are_errors_that_say_what_is_meant() {
 }
 
 #[test]
+fn a_limit_by_size_takes_the_oldest_seconds() {
+    // more than five blocks of 288 seconds, of which two stay
+    let rows = [0, 1_500_000].map(|time| (time, [1, 2], 6, 7, None));
+    for (more, is_limited) in [("", false), ("\nmax_size = '1B'", true)] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let parameters = parameters(dir.path(), &format!("by = ['total']{more}"));
+        let counters = compliance::sink(STATISTICS, &parameters, &[batch(&rows)], 1);
+        let dropped = counters.iter().find(|(name, _)| *name == "blocks_dropped").map_or(0, |(_, count)| *count);
+        assert_eq!(dropped >= 3, is_limited, "{counters:?}");
+        let steps = stored(dir.path(), "total");
+        assert_eq!(steps.contains_key(&(FIRST_MS / 1_000)), !is_limited);
+        assert_eq!(steps[&(FIRST_MS / 1_000 + 1_500)]["total"][2], 7);
+    }
+}
+
+#[test]
 fn keys_that_come_once_leave_room_for_those_that_are_heavy() {
     let dir = tempfile::tempdir().expect("a folder");
     // in each second forty hosts that come once, and one that begins when there is hardly any room left

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use weir_archive::{Inventory, inventory};
+use weir_series::StoreSize;
 
 use super::ls::{amount, places};
-use crate::command::ArchiveArg;
+use crate::command::{ArchiveArg, series};
 
 /// Print how the archive is: what counts, what waits, what is damaged
 ///
@@ -21,7 +22,7 @@ pub(super) struct StatusArgs {
 
 pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let found = inventory(&args.place.archive)?;
-    for (name, value) in lines(&found) {
+    for (name, value) in lines(&found).into_iter().chain(statistics_line(&args.place.archive)) {
         println!("{name:<18} {value}");
     }
     let shown = |path: &Path| path.strip_prefix(&args.place.archive).unwrap_or(path).display().to_string();
@@ -34,6 +35,22 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
     let is_well = skipped.is_empty() && found.damaged_tails.is_empty() && found.rows_set_aside == 0;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the statistics take that are kept in the archive's folder, if there are any: they are beside its limit.
+fn statistics_line(archive: &Path) -> Option<(&'static str, String)> {
+    let text = match StoreSize::of(&archive.join(series::FOLDER)) {
+        Ok(None) => return None,
+        Ok(Some(size)) => {
+            let of_steps = |of: &weir_series::ResolutionSize| {
+                format!("{} in steps of {} s", amount(of.octets), of.resolution.step_secs)
+            };
+            let steps: Vec<String> = size.resolutions.iter().map(of_steps).collect();
+            format!("{}: {}", amount(size.octets), steps.join(", "))
+        }
+        Err(error) => format!("cannot be read: {error}"),
+    };
+    Some(("statistics", text))
 }
 
 fn lines(found: &Inventory) -> Vec<(&'static str, String)> {
