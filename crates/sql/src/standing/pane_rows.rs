@@ -155,16 +155,18 @@ impl PaneRows {
     }
 
     /// Keeps one part in the place of the first ones of an aggregate.
-    fn keep_merged(&self, aggregate: usize, parts: usize, rows: Vec<RecordBatch>) {
+    fn keep_merged(&self, aggregate: usize, parts: usize, rows: &[RecordBatch]) {
         let mut content = self.content();
         let Some(all) = content.aggregated.get_mut(aggregate).filter(|all| all.len() >= parts) else { return };
         let gone: Vec<AggregatedRows> = all.drain(..parts).collect();
         let Some(to) = gone.last().map(|part| part.to) else { return };
         let made_of = gone.iter().map(|part| part.made_of).sum();
-        all.insert(0, AggregatedRows { to, made_of, rows: rows.clone() });
-        content.remember(&rows);
-        gone.iter().for_each(|part| content.forget(&part.rows));
-        content.count(count_aggregated(&rows), gone.iter().map(|part| count_aggregated(&part.rows)).sum());
+        all.insert(0, AggregatedRows { to, made_of, rows: rows.to_vec() });
+        content.remember(rows);
+        for part in &gone {
+            content.forget(&part.rows);
+        }
+        content.count(count_aggregated(rows), gone.iter().map(|part| count_aggregated(&part.rows)).sum());
     }
 
     /// What an aggregate made of the first batches.
@@ -230,14 +232,18 @@ impl PaneContent {
     /// Counts the memory of batches that are kept from now on.
     fn remember(&self, batches: &[RecordBatch]) {
         if let Some(memory) = &self.memory {
-            batches.iter().for_each(|batch| memory.add(batch));
+            for batch in batches {
+                memory.add(batch);
+            }
         }
     }
 
     /// Counts it no more.
     fn forget(&self, batches: &[RecordBatch]) {
         if let Some(memory) = &self.memory {
-            batches.iter().for_each(|batch| memory.remove(batch));
+            for batch in batches {
+                memory.remove(batch);
+            }
         }
     }
 
@@ -341,7 +347,7 @@ impl WindowPane {
         merge_rows: impl FnOnce(Vec<RecordBatch>) -> Result<Vec<RecordBatch>, E>,
     ) -> Result<(), E> {
         if let Some((parts, rows)) = self.rows.unmerged(aggregate) {
-            self.rows.keep_merged(aggregate, parts, merge_rows(rows)?);
+            self.rows.keep_merged(aggregate, parts, &merge_rows(rows)?);
         }
         Ok(())
     }

@@ -219,6 +219,23 @@ impl std::fmt::Debug for StandingQuery {
     }
 }
 
+/// The sessions that a statement of these windows reads, which must be its only ones.
+fn only_session(
+    sessions: Vec<SessionRelation>,
+    windows: &[Option<WindowSpec>],
+) -> Result<Option<SessionRelation>, EngineError> {
+    let is_used = |session: &SessionRelation| matches!(windows.get(session.relation), Some(Some(_)));
+    let session = sessions.into_iter().find(is_used);
+    if session.is_none() || windows.iter().flatten().count() == 1 {
+        return Ok(session);
+    }
+    Err(EngineError::from(Mistake {
+        message: "sessions end when their keys fall silent, and the other windows of the statement do not".to_owned(),
+        place: None,
+        hint: Some("make a watch of its own for the other windows, or name SESSION once, in WITH".to_owned()),
+    }))
+}
+
 impl StandingQuery {
     fn new(
         threads: Threads,
@@ -248,7 +265,7 @@ impl StandingQuery {
             panes,
             cache: Arc::clone(cache),
         };
-        let session = query.only_session(found.sessions)?;
+        let session = only_session(found.sessions, &query.windows)?;
         query.check_windows()?;
         check_times(&query.plan)?;
         if let Some(session) = &session {
@@ -293,21 +310,6 @@ impl StandingQuery {
     /// be optimised.
     fn lasting(&self, optimised: &LogicalPlan) -> Option<LogicalPlan> {
         if self.has_history { self.context.state().optimize(&self.plan).ok() } else { Some(optimised.clone()) }
-    }
-
-    /// The sessions that the statement reads, which must be its only windows.
-    fn only_session(&self, sessions: Vec<SessionRelation>) -> Result<Option<SessionRelation>, EngineError> {
-        let is_used = |session: &SessionRelation| matches!(self.windows.get(session.relation), Some(Some(_)));
-        let session = sessions.into_iter().find(is_used);
-        if session.is_none() || self.windows.iter().flatten().count() == 1 {
-            return Ok(session);
-        }
-        Err(EngineError::from(Mistake {
-            message: "sessions end when their keys fall silent, and the other windows of the statement do not"
-                .to_owned(),
-            place: None,
-            hint: Some("make a watch of its own for the other windows, or name SESSION once, in WITH".to_owned()),
-        }))
     }
 
     /// Keeps sessions, and finds the columns of flows that they are made of.

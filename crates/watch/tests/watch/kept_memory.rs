@@ -104,7 +104,9 @@ fn watches_that_keep_as_much_as_each_other_both_leave_out_flows() {
     });
     for part in parts(2, &traffic(4, 20_000, NEW_YEAR_MS, HOUR_MS - 1)) {
         let rows = batch(part);
-        both.iter_mut().for_each(|(panes, _)| panes.take(rows.record_batch(), &mut Vec::new()));
+        for (panes, _) in &mut both {
+            panes.take(rows.record_batch(), &mut Vec::new());
+        }
         while memory.is_exceeded() {
             let most = both.iter_mut().max_by_key(|(_, question)| question.octets()).expect("two");
             assert!(most.0.give_way());
