@@ -37,7 +37,8 @@ pub(crate) struct Shared {
     pub(crate) epoch: u32,
     /// What was appended last, for followers; has a lock of its own, which is taken last.
     pub(crate) ring: Ring,
-    /// Set at the end, for whoever is in the middle of something and must not wait for a lock to know.
+    /// Set at the end, for whoever is in the middle of something and must not wait for a lock to know: at once, or after a while in
+    /// which what is under way may end.
     pub(crate) is_ending: Arc<AtomicBool>,
     /// There is something to sync, or a new tail whose age counts, or the end has come.
     pub(crate) sync_wanted: Condvar,
@@ -228,7 +229,9 @@ impl Shared {
     /// Says how the writer ends and wakes its threads.
     pub(crate) fn end(&self, ending: Ending) {
         self.progress().ending = ending;
-        self.is_ending.store(true, Ordering::Relaxed);
+        if ending == Ending::Drop {
+            self.is_ending.store(true, Ordering::Relaxed);
+        }
         self.ring.end();
         self.sync_wanted.notify_all();
         self.seal_wanted.notify_all();

@@ -1,6 +1,7 @@
 //! The threads of a writer: one makes durable what was written, one seals tails, one does maintenance.
 
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ impl Threads {
             Ok(()) => Ok(threads),
             Err(error) => {
                 shared.end(Ending::Drop);
-                threads.join()?;
+                threads.join(shared)?;
                 Err(error)
             }
         }
@@ -49,8 +50,17 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits until all have ended, after [`Shared::end`].
-    pub(crate) fn join(&mut self) -> Result<(), ArchiveError> {
+    /// Waits until all have ended, after [`Shared::end`]. A merge that is under way has a while to end, or a process that never
+    /// runs for long would begin the same one again each time; then it is abandoned.
+    pub(crate) fn join(&mut self, shared: &Shared) -> Result<(), ArchiveError> {
+        let until = Instant::now() + MERGE_GRACE;
+        while self.upkeep.as_ref().is_some_and(|upkeep| !upkeep.is_finished()) && Instant::now() < until {
+            if shared.is_ending.load(Ordering::Relaxed) {
+                break;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        shared.is_ending.store(true, Ordering::Relaxed);
         for (name, thread) in [(SYNC, self.sync.take()), (SEAL, self.seal.take()), (UPKEEP, self.upkeep.take())] {
             if thread.is_some_and(|thread| thread.join().is_err()) {
                 return Err(ArchiveError::ThreadPanicked { name });
@@ -64,6 +74,11 @@ fn start(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<Join
     let started = thread::Builder::new().name(name.to_owned()).spawn(run);
     started.map_err(|source| ArchiveError::StartThread { name, source })
 }
+
+/// How long a merge that is under way at the end may take.
+const MERGE_GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A failure to seal is reported at once, and then once in this time.
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);

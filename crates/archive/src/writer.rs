@@ -234,7 +234,7 @@ impl Writer {
             return Err(Action::RemoveArchive.failed(self.shared.layout.root())(source));
         }
         self.shared.end(Ending::Drop);
-        self.threads.join()?;
+        self.threads.join(&self.shared)?;
         self.shared.layout.remove()
     }
 
@@ -244,7 +244,7 @@ impl Writer {
     pub fn close(mut self) -> Result<WriterReport, ArchiveError> {
         self.rotate();
         self.shared.end(Ending::Close);
-        self.threads.join()?;
+        self.threads.join(&self.shared)?;
         let mut progress = self.shared.progress();
         if let Some(failure) = &progress.syncing.failure {
             return Err(failure.to_error());
@@ -269,7 +269,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.end(Ending::Drop);
         // Nobody is there to be told; whoever must know calls `close`.
-        let _ = self.threads.join();
+        let _ = self.threads.join(&self.shared);
     }
 }
 

@@ -295,6 +295,8 @@ impl<S: ForwardStore> Forwarder<S> {
                 tracing::warn!("a crash took the archive back from {from} to {to}; what comes next has new keys");
                 // what was handed over before has positions of an epoch that has ended, so nothing is confused
                 self.end(to, ForwardCounts { rewinds: 1, ..ForwardCounts::default() });
+                // what was known to be lost before may have come again
+                self.losses.before = 0;
             }
             _ => {}
         }
@@ -465,7 +467,8 @@ impl<S: ForwardStore> Forwarder<S> {
 
     /// Works out how many flows a gap had, at the end of the archive: there is no other way after a restart, for example.
     fn account_for_gap(&mut self) {
-        if !self.losses.has_gap || !self.pending.is_empty() {
+        // what was appended before an archive was taken back is not known any more
+        if !self.losses.has_gap || !self.pending.is_empty() || self.state.counts.rewinds > 0 {
             return;
         }
         let Ok(snapshot) = Snapshot::open(&self.archive) else { return };

@@ -76,9 +76,9 @@ impl FlowRows {
         self.flows
     }
 
-    /// Whether no flow waits for a batch.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.builder.rows() == 0
+    /// Flows that wait for a batch, the last of [`flows`](Self::flows).
+    pub(crate) fn waiting(&self) -> u64 {
+        (self.rows.len() + self.builder.rows()) as u64
     }
 
     /// What looks into packets.

@@ -41,6 +41,8 @@ pub struct Worker {
     blocks: Vec<Arc<PacketBlock>>,
     cache: FlowCache,
     rows: FlowRows,
+    /// Packets up to this time are in flows that are handed on once so many flows are.
+    marked: Option<(i64, u64)>,
     counts: MeterCounts,
     /// The time it is when all packets are in flows, which are then delivered in portions.
     ending_us: Option<i64>,
@@ -61,6 +63,7 @@ impl Worker {
             blocks: Vec::new(),
             cache: FlowCache::new(flows_max, options.timeouts, options.is_biflow, hasher),
             rows: FlowRows::new(options, endpoints),
+            marked: None,
             counts: MeterCounts::default(),
             ending_us: None,
             has_ended: false,
@@ -125,15 +128,26 @@ impl Worker {
         self.cache.take(&parcel.digests, &mut delivery);
         self.cache.advance(parcel.clock_us, &mut delivery);
         self.rows.deliver(false, &mut interfaces, out);
-        if self.rows.is_empty() {
-            let through_us = self.cache.over_through_us().min(parcel.none_held_through_us);
-            self.exchange.set_handed_on(self.number, through_us);
-        }
+        self.mark(self.cache.over_through_us().min(parcel.none_held_through_us));
         self.exchange.give_back(parcel.digests);
         if parcel.is_last {
             self.ending_us = Some(parcel.clock_us);
         }
         self.tell_counts();
+    }
+
+    /// Notes up to which time packets are in flows that have been handed on: flows are handed on in the order in which they end, so
+    /// those that had ended at a time are once as many are. A worker with many flows always has some that wait for a batch.
+    fn mark(&mut self, through_us: i64) {
+        let (ended, waiting) = (self.rows.flows(), self.rows.waiting());
+        if let Some((marked_us, _)) = self.marked.take_if(|(_, flows)| *flows <= ended - waiting) {
+            self.exchange.set_handed_on(self.number, marked_us);
+        }
+        if waiting == 0 {
+            self.exchange.set_handed_on(self.number, through_us);
+        } else if self.marked.is_none() {
+            self.marked = Some((through_us, ended));
+        }
     }
 
     /// Hands a portion of the flows on that are left.

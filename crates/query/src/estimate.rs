@@ -50,6 +50,8 @@ pub struct FilteredEstimate {
     pub rows_max: u64,
     /// Segments that were not looked at because of [`EstimateLimits`], or whose index cannot be read. They count as a whole.
     pub segments_unchecked: u64,
+    /// Flows of these.
+    pub rows_unchecked: u64,
 }
 
 /// What a [`FilteredEstimate`] may cost: how many indexes are read, and how long. A single index may take longer than that.
@@ -89,6 +91,7 @@ impl FilteredEstimate {
             // what is wrong with a file is for the question to report: an estimate has a bound without it
             let known = if is_looked_at { rows_by_index(flows, segment, wanted).ok() } else { None };
             estimate.segments_unchecked += u64::from(known.is_none());
+            estimate.rows_unchecked += if known.is_none() { segment.rows } else { 0 };
             let rows = known.unwrap_or(segment.rows);
             estimate.segments += u64::from(rows > 0);
             estimate.rows_max += rows;

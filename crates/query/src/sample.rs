@@ -14,7 +14,9 @@ use weir_flow::FlowBatch;
 use crate::archive::listed;
 use crate::list::list_columns;
 use crate::scan::Wanted;
-use crate::{Answer, Archive, EstimateLimits, FlowQuery, QueryError, Select, TimeWindow, ask_batches};
+use crate::{
+    Answer, Archive, EstimateLimits, FilteredEstimate, FlowQuery, QueryError, Select, TimeWindow, ask_batches,
+};
 
 /// What it may cost to find out how many flows may pass a filter.
 const LIMITS: EstimateLimits = EstimateLimits { indexes_max: 400, time_max: Duration::from_millis(50) };
@@ -40,7 +42,10 @@ impl Archive {
         let admitted = self.admitted()?;
         let rows = match &question.filter {
             Predicate::True => self.estimate(&question.window).rows_max,
-            filter => self.estimate_filtered(&question.window, filter, LIMITS)?.rows_max,
+            filter => {
+                let estimate = self.estimate_filtered(&question.window, filter, LIMITS)?;
+                expected_rows(&estimate, self.estimate(&question.window).rows_max)
+            }
         };
         let one_of = rows.div_ceil(rows_max.max(1)).max(1);
         let columns = list_columns(columns).to_vec();
@@ -58,5 +63,32 @@ impl Archive {
             FlowBatch::try_new(batch?).map_err(|error| QueryError::Source(error.into()))
         };
         ask_batches(&question, sample.answer.map(flows), &self.options)
+    }
+}
+
+/// The flows that are likely to be looked at, of `rows_all`: segments that were not looked at are taken to be as those that were.
+fn expected_rows(estimate: &FilteredEstimate, rows_all: u64) -> u64 {
+    let (looked_at, left) =
+        (rows_all.saturating_sub(estimate.rows_unchecked), estimate.rows_max.saturating_sub(estimate.rows_unchecked));
+    if looked_at == 0 {
+        return estimate.rows_max;
+    }
+    let expected = u128::from(left) * u128::from(rows_all) / u128::from(looked_at);
+    u64::try_from(expected).unwrap_or(estimate.rows_max).min(estimate.rows_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_that_were_not_looked_at_are_as_those_that_were() {
+        let of =
+            |rows_max, rows_unchecked| FilteredEstimate { rows_max, rows_unchecked, ..FilteredEstimate::default() };
+        assert_eq!(expected_rows(&of(500, 0), 10_000), 500);
+        // of 1,000 that were looked at 10 are left, so of all 100
+        assert_eq!(expected_rows(&of(9_010, 9_000), 10_000), 100);
+        assert_eq!(expected_rows(&of(10_000, 10_000), 10_000), 10_000);
+        assert_eq!(expected_rows(&of(0, 0), 0), 0);
     }
 }

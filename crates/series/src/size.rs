@@ -13,8 +13,13 @@ use crate::folder::{FileKind, Folder};
 use crate::turning::remove;
 use crate::{Resolution, SeriesError};
 
-/// Blocks of each resolution that stay whatever they take, the newest: the next coarser step is made of them.
-const BLOCKS_MIN: usize = 2;
+/// Blocks of a resolution that stay whatever they take, the newest: after a restart the open step of the next coarser resolution is
+/// made of them.
+fn blocks_min(resolution: Resolution, coarser: Option<&Resolution>) -> usize {
+    let needed = coarser.map_or(0, |coarser| i64::from(coarser.step_secs).unsigned_abs());
+    let blocks = needed.div_ceil(resolution.block_secs().unsigned_abs().max(1)).saturating_add(1).max(2);
+    usize::try_from(blocks).unwrap_or(usize::MAX)
+}
 
 /// How much of the disk a store takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +67,11 @@ impl StoreSize {
 pub(crate) fn keep_within(folder: &Folder, resolutions: &[Resolution], octets_max: u64) -> Result<u64, SeriesError> {
     let mut octets: u64 = files(&folder.0)?.into_iter().map(|(_, octets)| octets).sum();
     let mut removable = Vec::new();
-    for resolution in resolutions {
+    for (number, resolution) in resolutions.iter().enumerate() {
         let files = files(&folder.of(*resolution))?;
         octets += files.iter().map(|(_, octets)| octets).sum::<u64>();
         let mut blocks = blocks(&files);
-        for _ in 0..BLOCKS_MIN {
+        for _ in 0..blocks_min(*resolution, resolutions.get(number + 1)).min(blocks.len()) {
             blocks.pop_last();
         }
         removable.push(blocks);

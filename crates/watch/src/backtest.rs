@@ -131,7 +131,7 @@ impl Backtest {
         let mut repeats = RepeatFilter::new(&self.watch.file, std::collections::HashMap::new());
         let time = self.watch.file.options.windows.time.column();
         let columns = self.watch.query.columns();
-        let mut pieces = Pieces::between(&self.flows, columns, time, (at_ms, end_ms), panes.rows_max())?;
+        let mut pieces = Pieces::between(&self.flows, columns, time, (at_ms, end_ms), panes.loaded_rows_max(1))?;
         while !is_stopped()
             && let Some(rows) = pieces.load(&mut panes)?
         {

@@ -192,10 +192,11 @@ impl PieceReader {
                 continue;
             }
             self.at_ms = to_ms;
+            let wanted = PIECE_ROWS.min(self.rows_max);
             self.width_ms = match rows {
-                rows if rows > 2 * PIECE_ROWS => (self.width_ms / 2).max(WIDTH_MIN_MS),
-                rows if rows < PIECE_ROWS / 4 => (self.width_ms * 4).min(10 * DAY_MS),
-                rows if rows < PIECE_ROWS / 2 => (self.width_ms * 2).min(10 * DAY_MS),
+                rows if rows > 2 * wanted => (self.width_ms / 2).max(WIDTH_MIN_MS),
+                rows if rows < wanted / 4 => (self.width_ms * 4).min(10 * DAY_MS),
+                rows if rows < wanted / 2 => (self.width_ms * 2).min(10 * DAY_MS),
                 _ => self.width_ms,
             };
             return Ok(Piece { batches: batches.finish(), rows, to_ms });

@@ -9,6 +9,7 @@ use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, SendError, Sender, TrySendError};
 use weir_archive::{FollowEvent, FollowPosition, FollowedDelivery};
 use weir_flow::Column;
+use weir_sql::standing::QuestionMemory;
 
 use crate::WatchError;
 use crate::counters::{WatchCounters, locked};
@@ -248,8 +249,9 @@ impl FollowThread {
     /// Frees memory where windows of all watches keep too much: the one that keeps most leaves out what came last.
     fn free_memory(&mut self) {
         while let Some(watch) = self.watches.iter_mut().max_by_key(|watch| watch.counters.octets_kept()) {
-            let is_exceeded = watch.counters.memory.as_ref().is_some_and(|memory| memory.of_all().is_exceeded());
-            if !is_exceeded || !watch.panes.give_way() {
+            // one that catches up is none of these, and may keep more: that one leaves out flows itself
+            let has_to = |memory: &QuestionMemory| memory.of_all().is_exceeded() && memory.keeps_most();
+            if !watch.counters.memory.as_ref().is_some_and(has_to) || !watch.panes.give_way() {
                 return;
             }
         }

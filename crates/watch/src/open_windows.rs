@@ -106,6 +106,14 @@ impl OpenWindows {
         }
     }
 
+    /// Rows of the past that are loaded at once at most, where so many watches do that at the same time.
+    pub(crate) fn loaded_rows_max(&self, watches: u64) -> u64 {
+        match self {
+            Self::Panes(panes) => panes.loaded_rows_max(watches),
+            Self::Sessions(sessions) => sessions.rows_max(),
+        }
+    }
+
     /// How long before the end of a window rows must be known.
     pub(crate) fn size_max_ms(&self) -> i64 {
         match self {

@@ -214,6 +214,12 @@ impl Panes {
         self.options.rows_max
     }
 
+    /// Rows of the past that are loaded at once at most, where so many watches do that at the same time.
+    pub(crate) fn loaded_rows_max(&self, watches: u64) -> u64 {
+        let by_memory = self.memory.as_ref().map_or(u64::MAX, |memory| memory.loaded_rows_max(watches));
+        self.options.rows_max.min(by_memory)
+    }
+
     /// Rows that are kept.
     pub fn rows_kept(&self) -> u64 {
         self.rows_kept.load(Ordering::Relaxed)

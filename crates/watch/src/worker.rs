@@ -28,6 +28,8 @@ use crate::shared::{Message, Shared, now_ms};
 use crate::waiting::WaitingWindow;
 use crate::watch::{RepeatFilter, Watch};
 
+/// Watches that are taken to load flows of the past at the same time, as all do at a start.
+const LOADING_WATCHES: u64 = 8;
 /// How often the state of a watch without reports is kept.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
 /// How long after a failure the journal is written again.
@@ -270,7 +272,8 @@ impl Worker {
         panes.begin_at(through_ms);
         let end_ms = panes.first_end_after(now_ms().saturating_sub(wait_ms)).saturating_sub(self.watch.lengths().1);
         let from_ms = panes.first_end_after(through_ms).saturating_sub(panes.size_max_ms());
-        let mut pieces = Pieces::between(&flows, &columns, time, (from_ms, end_ms), panes.rows_max())?;
+        let mut pieces =
+            Pieces::between(&flows, &columns, time, (from_ms, end_ms), panes.loaded_rows_max(LOADING_WATCHES))?;
         let mut asked_through_ms = through_ms;
         let mut closed = Vec::new();
         while pieces.load(&mut panes)?.is_some() {

@@ -299,6 +299,7 @@ impl Follower {
         let _lease = Lease::take(&self.view.layout)?;
         self.source = Source::Unknown;
         self.view.refresh()?;
+        self.view.set_looked();
         if let Some(event) = self.check_epoch()? {
             return Ok(Located::Event(event));
         }

@@ -20,6 +20,8 @@ pub(super) struct ArchiveView {
     /// `None` of an archive of format 1, which has none.
     manifest: Option<Manifest>,
     state: Arc<ArchiveState>,
+    /// What counted when the next delivery was last looked for. Others read the manifest in between.
+    looked: Arc<ArchiveState>,
     /// In the order of their numbers.
     tails: Vec<ViewedTail>,
     /// The end of the last tail, to which headers have been read, and the last position there.
@@ -52,8 +54,8 @@ impl ArchiveView {
         let layout = Layout::new(dir);
         layout.check()?;
         let manifest = if Manifest::is_expected(&layout)? { Some(Manifest::load(&layout)?) } else { None };
-        let state = Arc::default();
-        let mut view = Self { layout, manifest, state, tails: Vec::new(), end: None };
+        let (state, looked) = (Arc::default(), Arc::default());
+        let mut view = Self { layout, manifest, state, looked, tails: Vec::new(), end: None };
         view.refresh()?;
         Ok(view)
     }
@@ -65,7 +67,13 @@ impl ArchiveView {
     /// Whether anything was committed since the last look, or a tail begun after this one. Costs three calls of the
     /// system when nothing was.
     pub(super) fn has_news(&mut self, tail: TailNumber) -> Result<bool, ArchiveError> {
-        Ok(self.read_state()? || self.layout.tail(tail + 1).exists())
+        self.read_state()?;
+        Ok(!Arc::ptr_eq(&self.state, &self.looked) || self.layout.tail(tail + 1).exists())
+    }
+
+    /// What counts now has been looked through for the next delivery.
+    pub(super) fn set_looked(&mut self) {
+        self.looked = Arc::clone(&self.state);
     }
 
     fn read_state(&mut self) -> Result<bool, ArchiveError> {
@@ -83,7 +91,9 @@ impl ArchiveView {
             None => {
                 let state = Manifest::load_or_rebuild(&self.layout)?;
                 let is_new = state != self.state;
-                self.state = state;
+                if is_new {
+                    self.state = state;
+                }
                 Ok(is_new)
             }
         }

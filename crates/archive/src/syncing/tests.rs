@@ -126,7 +126,7 @@ fn what_was_not_confirmed_is_confirmed_by_its_sealing() {
         let shared = Arc::new(Shared::new(layout, &ArchiveOptions::default(), recovered).expect("the archive"));
         shared.end(ending);
         let mut threads = Threads::start(&shared).expect("threads");
-        threads.join().expect("ended");
+        threads.join(&shared).expect("ended");
         assert_eq!(marker.exists(), is_left, "{ending:?}");
         assert_eq!(shared.progress().counted.tails_sealed, u64::from(!is_left), "{ending:?}");
     }

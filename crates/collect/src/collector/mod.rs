@@ -394,12 +394,13 @@ impl Collector {
     }
 
     /// Takes the networks of these options for those who may send from now on, and reads the files of certificates again.
-    /// Sessions that have begun go on. When the files cannot be used, nothing changes.
+    /// Sessions that have begun go on. When the files cannot be used, certificates stay as they were: who may send does not wait
+    /// for them.
     pub fn reload(&self, options: &CollectorOptions) -> Result<(), CollectError> {
+        self.shared.sessions.allowed.replace(|listener| options.senders.networks_of(listener));
         if let Some(tls) = &options.tls {
             self.servers.reload(tls)?;
         }
-        self.shared.sessions.allowed.replace(|listener| options.senders.networks_of(listener));
         Ok(())
     }
 

@@ -8,11 +8,6 @@ pub(super) struct Every {
 }
 
 impl Every {
-    /// Those in the middle of every `one_of`.
-    pub(super) fn middle(one_of: usize) -> Self {
-        Self { one_of, first: one_of / 2 }
-    }
-
     /// Those of a row of things with this number, among other rows: where they begin is spread evenly over the rows, also over
     /// those that follow each other (multiples of the golden ratio), so that of rows shorter than `one_of` the same part is
     /// taken.
@@ -43,7 +38,7 @@ mod tests {
             assert!(every.first < one_of);
             assert_eq!((0..all).filter(|number| every.takes(*number)).count(), every.of(all), "{every:?} of {all}");
         }
-        assert_eq!((0..9).filter(|number| Every::middle(4).takes(*number)).collect::<Vec<_>>(), [2, 6]);
+        assert_eq!((0..9).filter(|number| Every::spread(4, 0).takes(*number)).collect::<Vec<_>>(), [2, 6]);
     }
 
     #[test]

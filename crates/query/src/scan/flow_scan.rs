@@ -177,7 +177,9 @@ impl FlowScan {
                 self.planned.notify_all();
             } else if state.plans.is_empty() {
                 if let Some(frame) = self.frames.get(state.frames) {
-                    let is_taken = Every::middle(self.one_of).takes(state.frames);
+                    // where it begins changes with the tail, so that a short one has its turn
+                    let first = self.frames.first().map_or(0, |frame| frame.position().get() as usize);
+                    let is_taken = Every::spread(self.one_of, first).takes(state.frames);
                     state.frames += 1;
                     if is_taken && frame::may_have(frame, &self.wanted) {
                         return Ok(Some(self.numbered(&mut state, UnitContent::Frame(frame.clone()))));

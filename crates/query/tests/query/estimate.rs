@@ -76,6 +76,7 @@ fn what_an_estimate_does_not_look_at_counts_as_a_whole() {
         octets: all.octets,
         rows_max: all.rows_max,
         segments_unchecked: all.segments,
+        rows_unchecked: SEALED,
     };
     assert_eq!(of(EstimateLimits { indexes_max: 0, ..UNLIMITED }), unlooked);
     assert_eq!(of(EstimateLimits { time_max: Duration::ZERO, ..UNLIMITED }), unlooked);

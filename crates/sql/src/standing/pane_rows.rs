@@ -199,8 +199,11 @@ impl PaneRows {
     pub fn drop_last(&self) -> u64 {
         let mut content = self.content();
         let aggregated = content.aggregated.iter().filter_map(|parts| parts.last()).map(|part| part.to).max();
+        if content.batches.is_empty() {
+            return content.drop_last_aggregated();
+        }
         if content.released + content.batches.len() <= aggregated.unwrap_or(0) {
-            return if content.batches.is_empty() { content.drop_last_aggregated() } else { 0 };
+            return 0;
         }
         let Some(batch) = content.batches.pop() else { return 0 };
         let gone = batch.num_rows() as u64;

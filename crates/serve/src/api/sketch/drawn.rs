@@ -19,6 +19,10 @@ const RANKED_ROWS_MAX: u64 = 500_000;
 
 /// What is to be drawn, of a part of the flows; `None` where the archive draws none.
 pub(super) fn picture(question: &Question<'_>, wish: &Wish) -> Answered<Option<Picture>> {
+    // how much is to be read is about all flows
+    if !question.view.is_whole() {
+        return Ok(None);
+    }
     let Wish { which, by, measure, .. } = wish;
     let line = TimeLine::new(measure.rate(), which.window, TimeZone::UTC);
     let line = match by {

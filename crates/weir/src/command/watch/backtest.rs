@@ -61,6 +61,9 @@ pub(super) struct TestArgs {
     /// Sort, group and join in at most this much memory
     #[arg(long, value_name = "SIZE", default_value = "2GiB", help_heading = "Limits")]
     memory_limit: ByteSize,
+    /// Keep the flows of windows in at most this much memory, beside that
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "Limits")]
+    watch_memory: ByteSize,
     #[command(flatten)]
     sampling: SamplingArgs,
 }
@@ -111,6 +114,7 @@ fn print(args: &TestArgs, named: &[(&str, &Outcome)], out: &mut impl Write) -> i
 fn test(args: &TestArgs, file: &std::path::Path) -> anyhow::Result<Outcome> {
     let mut options = args.journal.options(args.memory_limit);
     options.standing.corrections = args.sampling.corrections()?;
+    options.standing.window_octets_max = args.watch_memory.bytes();
     let mut backtest = Backtest::new(WatchFile::read(file)?, &options)?;
     Ok(backtest.run(args.from, args.until, |_, _| ())?)
 }
