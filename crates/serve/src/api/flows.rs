@@ -180,7 +180,7 @@ pub(crate) async fn estimate(
         let archive = answers.archive().ok_or_else(|| Problem::internal("there is no archive"))?;
         let Estimate { segments, octets, rows_max } = archive.estimate(&which.window);
         let filtered = if which.filter == Predicate::True {
-            FilteredEstimate { segments, octets, rows_max, segments_unchecked: 0 }
+            FilteredEstimate { segments, octets, rows_max, segments_unchecked: 0, rows_unchecked: 0 }
         } else {
             // indexes are read
             let _admitted = turn.enter_quick()?;
