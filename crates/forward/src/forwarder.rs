@@ -127,11 +127,19 @@ pub struct Forwarder<S> {
 #[derive(Debug)]
 enum Pending {
     /// The store has it.
-    Begun(Box<ForwardDelivery>),
+    Begun(Box<HandedOver>),
     /// The store failed to take it.
-    Failed(Box<ForwardDelivery>),
+    Failed(Box<HandedOver>),
     /// It needs nothing more; what to count for it.
     Ended(ForwardCounts),
+}
+
+/// A delivery that the store is to take.
+#[derive(Debug, Clone)]
+struct HandedOver {
+    delivery: ForwardDelivery,
+    /// Flows of it that were gone before. They are counted for good with the delivery: until then it comes again after a restart.
+    rows_missing: u64,
 }
 
 /// What is known of lost deliveries.
@@ -334,18 +342,19 @@ impl<S: ForwardStore> Forwarder<S> {
         let FollowedDelivery { position, flows, rows_missing, .. } = delivery;
         if rows_missing > 0 {
             tracing::warn!("{rows_missing} flows of delivery {position} are gone before they were forwarded");
-            // after a gap they are among those that are worked out for all of the archive
-            if !self.losses.has_gap || self.state.counts.rewinds > 0 {
-                self.state.counts.rows_lost += rows_missing;
-            }
         }
+        // after a gap they are among those that are worked out for all of the archive
+        let is_counted = !self.losses.has_gap || self.state.counts.rewinds > 0;
+        let rows_missing = if is_counted { rows_missing } else { 0 };
         let Some(flows) = flows.filter(|flows| flows.rows() > 0) else {
-            return self.end(position, ForwardCounts { deliveries_forwarded: 1, ..ForwardCounts::default() });
+            let counts = ForwardCounts { deliveries_forwarded: 1, rows_lost: rows_missing, ..ForwardCounts::default() };
+            return self.end(position, counts);
         };
         let row_keys = row_keys(position, &flows).into();
         self.in_flight.add(flows.rows() as u64);
         let delivery = ForwardDelivery { position, flows, origin: self.origin, row_keys };
-        self.pending.insert(position, Pending::Begun(Box::new(delivery.clone())));
+        let handed_over = HandedOver { delivery: delivery.clone(), rows_missing };
+        self.pending.insert(position, Pending::Begun(Box::new(handed_over)));
         self.store.begin(delivery);
     }
 
@@ -364,6 +373,7 @@ impl<S: ForwardStore> Forwarder<S> {
             total.rows_refused += counts.rows_refused;
             total.deliveries_forwarded += counts.deliveries_forwarded;
             total.deliveries_lost += counts.deliveries_lost;
+            total.rows_lost += counts.rows_lost;
             total.rewinds += counts.rewinds;
             self.state.position = *first.key();
             first.remove();
@@ -387,7 +397,13 @@ impl<S: ForwardStore> Forwarder<S> {
     }
 
     fn count(&self) {
-        let counts = ForwardCounts { rows_in_flight: self.in_flight.rows(), ..self.accounted().counts };
+        let missing = self.pending.values().map(|pending| match pending {
+            Pending::Begun(handed_over) | Pending::Failed(handed_over) => handed_over.rows_missing,
+            Pending::Ended(counts) => counts.rows_lost,
+        });
+        let counts = self.accounted().counts;
+        let rows_lost = counts.rows_lost + missing.sum::<u64>();
+        let counts = ForwardCounts { rows_in_flight: self.in_flight.rows(), rows_lost, ..counts };
         let waiting = self.counters.read().deliveries_waiting;
         self.counters.write(&ForwardCounts { deliveries_waiting: waiting, ..counts });
     }
@@ -397,16 +413,17 @@ impl<S: ForwardStore> Forwarder<S> {
         let pause = self.pause.until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = pause.map_or(timeout, |pause| pause.min(timeout));
         for ForwardOutcome { position, result } in self.store.ended(timeout) {
-            let Some(Pending::Begun(delivery)) = self.pending.remove(&position) else { continue };
+            let Some(Pending::Begun(handed_over)) = self.pending.remove(&position) else { continue };
             match result {
                 Ok(rows) => {
-                    self.in_flight.remove(delivery.flows.rows() as u64);
+                    self.in_flight.remove(handed_over.delivery.flows.rows() as u64);
                     self.pause.succeeded();
                     self.losses.looked_at = Instant::now();
                     self.refused = None;
                     let counts = ForwardCounts {
                         rows_forwarded: rows.stored,
                         rows_refused: rows.refused,
+                        rows_lost: handed_over.rows_missing,
                         deliveries_forwarded: 1,
                         ..ForwardCounts::default()
                     };
@@ -420,7 +437,7 @@ impl<S: ForwardStore> Forwarder<S> {
                     self.state.counts.failures += 1;
                     self.pause.failed(&error, &self.options);
                     self.refused = Some(error).filter(|error| matches!(error, StoreError::Refused(_)));
-                    self.pending.insert(position, Pending::Failed(delivery));
+                    self.pending.insert(position, Pending::Failed(handed_over));
                 }
             }
         }
@@ -436,9 +453,9 @@ impl<S: ForwardStore> Forwarder<S> {
         }
         self.pause.until = None;
         for pending in self.pending.values_mut() {
-            if let Pending::Failed(delivery) = pending {
-                let again = delivery.clone();
-                self.store.begin((*again).clone());
+            if let Pending::Failed(handed_over) = pending {
+                let again = handed_over.clone();
+                self.store.begin(again.delivery.clone());
                 *pending = Pending::Begun(again);
                 self.state.counts.retries += 1;
             }
@@ -485,11 +502,20 @@ impl<S: ForwardStore> Forwarder<S> {
         }
         let Ok(waiting) = snapshot.flows_after(self.follower.position().position) else { return };
         let appended = snapshot.flows() + snapshot.rows_expired() + snapshot.rows_set_aside();
-        let in_hand = self.pending.values().map(|pending| match pending {
-            Pending::Begun(delivery) | Pending::Failed(delivery) => delivery.flows.rows() as u64,
-            Pending::Ended(counts) => counts.rows_forwarded + counts.rows_refused,
-        });
-        let in_hand: u64 = in_hand.sum();
+        let mut in_hand = 0;
+        for pending in self.pending.values_mut() {
+            // what is missing is in the balance
+            in_hand += match pending {
+                Pending::Begun(handed_over) | Pending::Failed(handed_over) => {
+                    handed_over.rows_missing = 0;
+                    handed_over.delivery.flows.rows() as u64
+                }
+                Pending::Ended(counts) => {
+                    counts.rows_lost = 0;
+                    counts.rows_forwarded + counts.rows_refused
+                }
+            };
+        }
         let counts = &mut self.state.counts;
         let lost = appended.saturating_sub(counts.rows_forwarded + counts.rows_refused + in_hand + waiting);
         counts.rows_lost = counts.rows_lost.max(lost);

@@ -54,7 +54,9 @@ public class FlightJdbcCancel {
                 }
                 throw new AssertionError("it is not cancelled");
             } catch (SQLException cancelled) {
-                if (!cancelled.getMessage().toLowerCase().contains("cancel")) {
+                // the driver has words of its own when it is cancelled before the first row
+                String message = cancelled.getMessage().toLowerCase();
+                if (!message.contains("cancel") && !message.contains("queue closed")) {
                     throw cancelled;
                 }
             } finally {

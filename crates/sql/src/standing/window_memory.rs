@@ -280,6 +280,6 @@ mod tests {
         assert!(!little.has_room(&kept(5)) && !most.has_room(&kept(3)));
         most.remove(&kept(1));
         most.remove(&kept(2));
-        assert!(!memory.is_exceeded() && memory.octets() == 3_000 && most.has_room(&kept(1)));
+        assert!(!memory.is_exceeded() && memory.octets() == 2_000 && most.has_room(&kept(1)));
     }
 }

@@ -13,7 +13,7 @@ use crate::rows::{engine_with, lines};
 fn flows() -> FlowBatch {
     let mut builder = FlowBatchBuilder::new(4);
     builder.begin_rows(4);
-    for (number, address) in ["8.8.8.8", "10.1.2.3", "192.0.2.9", "2001:db8::1"].into_iter().enumerate() {
+    for (number, address) in ["8.8.8.8", "172.16.2.3", "192.0.2.9", "2001:db9::1"].into_iter().enumerate() {
         for time in [Column::Received, Column::Start, Column::End] {
             builder.time(time).push(Some(1_764_000_000_000));
         }
@@ -25,7 +25,8 @@ fn flows() -> FlowBatch {
 
 /// Two files of routes.
 fn routes(folder: &Path) -> Vec<PathBuf> {
-    let files = [("all", "8.0.0.0/8,64500\n10.0.0.0/8,64501\n2001:db8::/32,64510\n"), ("more", "10.1.0.0/16,64502\n")];
+    let files =
+        [("all", "8.0.0.0/8,64500\n172.16.0.0/12,64501\n2001:db9::/32,64510\n"), ("more", "172.16.0.0/16,64502\n")];
     let write = |(name, text): (&str, &str)| {
         let path = folder.join(name);
         std::fs::write(&path, text).expect("written");
@@ -50,7 +51,7 @@ fn what_the_database_does_not_have_is_by_the_longest_prefix_of_routes() {
         let archive = tempfile::tempdir_in(folder.path()).expect("a folder").keep();
         let engine = engine_with(&archive, &[flows()], &[], &options).expect("an engine");
         let statement = "SELECT bytes, asn(src_addr), asn(src_addr, received) FROM flows ORDER BY bytes";
-        let known = enrichment.address(&[10, 1, 2, 3], None);
+        let known = enrichment.address(&[172, 16, 2, 3], None);
         (lines(engine.sql(statement)), known)
     };
     for (database, google) in [(None, 64500), (Some(database()), 15169)] {

@@ -138,6 +138,7 @@ fn every_counter_is_a_metric_and_every_metric_that_is_named_exists() {
             "kept",
             "outcome",
             "status",
+            "step",
             "to",
             "watch"
         ])
