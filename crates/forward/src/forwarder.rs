@@ -396,16 +396,20 @@ impl<S: ForwardStore> Forwarder<S> {
         }
     }
 
-    fn count(&self) {
+    /// What is counted by now: what is missing from deliveries on their way, too, which is kept with them.
+    fn counted(&self) -> ForwardCounts {
         let missing = self.pending.values().map(|pending| match pending {
             Pending::Begun(handed_over) | Pending::Failed(handed_over) => handed_over.rows_missing,
             Pending::Ended(counts) => counts.rows_lost,
         });
         let counts = self.accounted().counts;
         let rows_lost = counts.rows_lost + missing.sum::<u64>();
-        let counts = ForwardCounts { rows_in_flight: self.in_flight.rows(), rows_lost, ..counts };
+        ForwardCounts { rows_in_flight: self.in_flight.rows(), rows_lost, ..counts }
+    }
+
+    fn count(&self) {
         let waiting = self.counters.read().deliveries_waiting;
-        self.counters.write(&ForwardCounts { deliveries_waiting: waiting, ..counts });
+        self.counters.write(&ForwardCounts { deliveries_waiting: waiting, ..self.counted() });
     }
 
     /// Takes what the store has ended.
@@ -468,11 +472,7 @@ impl<S: ForwardStore> Forwarder<S> {
         let state = self.accounted();
         let behind = self.follower.behind().map_or(0, |behind| behind.deliveries);
         let waiting = self.pending.values().filter(|pending| !matches!(pending, Pending::Ended(_))).count();
-        self.counters.write(&ForwardCounts {
-            deliveries_waiting: behind + waiting as u64,
-            rows_in_flight: self.in_flight.rows(),
-            ..state.counts
-        });
+        self.counters.write(&ForwardCounts { deliveries_waiting: behind + waiting as u64, ..self.counted() });
         if self.kept == state {
             return;
         }

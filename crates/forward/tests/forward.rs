@@ -336,6 +336,34 @@ fn what_expired_while_the_store_was_away_is_counted_once_over_a_restart() {
     assert!(table.numbers().into_iter().eq(10 * ROWS..12 * ROWS));
 }
 
+/// Of a delivery over midnight one day has expired. As long as the store is away it comes again after each restart.
+#[test]
+fn flows_that_are_missing_from_a_delivery_are_counted_once_over_restarts() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    // three milliseconds of seven flows each are before midnight
+    writer.append(Delivery::from(flows(0, BEGIN_MS - 3))).expect("appended");
+    writer.rotate();
+    append(&mut writer, 1..2);
+    writer.close().expect("sealed");
+    expire_oldest(dir.path());
+    let table = Table::default();
+    table.fails.lock().expect("fails").extend(1..100_000);
+    for _ in 0..3 {
+        let turns = *table.turns.lock().expect("turns");
+        let counters = ForwardCounters::default();
+        let forwarder = Forwarder::open(dir.path(), options(), table.clone(), counters.clone()).expect("a forwarder");
+        let has_failed = || *table.turns.lock().expect("turns") > turns + 2;
+        let counts = forwarder.run(has_failed, || false, Duration::ZERO).expect("stopped");
+        assert_eq!((counts.rows_forwarded, counts.rows_lost), (0, 21), "it is known at once");
+    }
+    table.fails.lock().expect("fails").clear();
+    for _ in 0..2 {
+        let counts = forward(dir.path(), table.clone()).expect("forwarded");
+        assert_eq!((counts.rows_forwarded, counts.rows_lost), (2 * ROWS - 21, 21));
+    }
+}
+
 #[test]
 fn a_store_that_never_answers_holds_a_bounded_number_of_rows() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -350,6 +350,19 @@ fn a_writer_in_another_process_is_killed_again_and_again() {
     assert!(last > Position::new(50), "{last}");
 }
 
+/// Takes the oldest segments of 60 deliveries twice; gives the last position that they had.
+fn expire_twice(dir: &Path) -> u64 {
+    let to = |octets| ExpiryOptions { octets_max: Some(octets), low_water_percent: 100, ..ExpiryOptions::default() };
+    let mut last = 0;
+    for _ in 0..2 {
+        let octets = expire(dir, &to(u64::MAX), true).expect("looked").octets_before;
+        let expired = expire(dir, &to(octets - 1), false).expect("expired");
+        last = expired.segments.iter().map(|segment| segment.last.get()).max().expect("some expired").max(last);
+    }
+    assert!(last > 10 && last < 40, "{last}");
+    last
+}
+
 #[test]
 fn what_expired_before_it_was_read_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -360,14 +373,7 @@ fn what_expired_before_it_was_read_is_said() {
     let mut follower = Follower::open(dir, FollowPosition::START, narrow()).expect("a follower");
     let mut seen = Seen::default();
     seen.follow(&mut follower, 4);
-    let to = |octets| ExpiryOptions { octets_max: Some(octets), low_water_percent: 100, ..ExpiryOptions::default() };
-    let mut last = 0;
-    for _ in 0..2 {
-        let octets = expire(dir, &to(u64::MAX), true).expect("looked").octets_before;
-        let expired = expire(dir, &to(octets - 1), false).expect("expired");
-        last = expired.segments.iter().map(|segment| segment.last.get()).max().expect("some expired").max(last);
-    }
-    assert!(last > 10 && last < 40, "{last}");
+    let last = expire_twice(dir);
     seen.follow(&mut follower, 60);
     assert_eq!((seen.last, seen.deliveries, seen.gone), (60, 4 + 60 - last, last - 4));
     // from the start, in the middle of what is gone, and after a merge of what is left
@@ -395,14 +401,7 @@ fn what_expired_is_known_without_reading_on() {
     let mut seen = Seen::default();
     seen.follow(&mut follower, 4);
     assert_eq!(follower.try_next_loss().expect("looked"), None, "the next one is there");
-    let to = |octets| ExpiryOptions { octets_max: Some(octets), low_water_percent: 100, ..ExpiryOptions::default() };
-    let mut last = 0;
-    for _ in 0..2 {
-        let octets = expire(dir, &to(u64::MAX), true).expect("looked").octets_before;
-        let expired = expire(dir, &to(octets - 1), false).expect("expired");
-        last = expired.segments.iter().map(|segment| segment.last.get()).max().expect("some expired").max(last);
-    }
-    assert!(last > 10 && last < 40, "{last}");
+    let last = expire_twice(dir);
     let loss = follower.try_next_loss().expect("looked").expect("some are gone");
     assert!(matches!(loss, FollowEvent::Gap { .. }), "{loss:?}");
     seen.add(&loss);

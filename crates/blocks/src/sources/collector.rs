@@ -136,11 +136,12 @@ impl Reload {
             return;
         }
         let options = self.options().and_then(collector_options).map_err(|error| ComponentError::new(error.message));
-        let reloaded = options.and_then(|options| {
-            collector.reload(&options).map_err(|error| ComponentError::caused("the files of certificates", error))
-        });
-        match reloaded {
-            Ok(()) => self.notices.send("certificates, revocation lists and networks were read again"),
+        match options.map(|options| collector.reload(&options)) {
+            Ok(Ok(())) => self.notices.send("certificates, revocation lists and networks were read again"),
+            Ok(Err(error)) => {
+                let error = ComponentError::caused("the files of certificates", error).chain();
+                self.notices.send(&format!("networks were read again, and certificates stay as they were: {error}"));
+            }
             Err(error) => self.notices.send(&format!("nothing new is used: {}", error.chain())),
         }
     }

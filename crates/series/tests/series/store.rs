@@ -93,6 +93,30 @@ fn a_limit_by_size_drops_the_oldest_of_the_finest_steps_first() {
     assert_eq!((size.resolutions[0].blocks, size.resolutions[1].blocks), (2, 5));
 }
 
+/// After a restart the open coarser step is made of finer ones again, however little room there is.
+#[test]
+fn a_limit_by_size_leaves_what_an_open_coarser_step_is_made_of() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = StoreOptions { octets_max: Some(1), ..options(&[(1, 1_000_000), (1_000, 1_000_000)]) };
+    let families = [Family::counters("total", &["bytes"])];
+    // the first one ends behind the begin of a block, within the step from 2,000 on
+    for times in [0..=2_890, 2_891..=3_010] {
+        let mut writer = StatisticsWriter::open(dir.path(), &options, &families).expect("a writer");
+        for time in times {
+            let step = one(&mut writer, "all", 1);
+            crate::write_step(&mut writer, time, step);
+        }
+        writer.close().expect("closed");
+    }
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let [fine, coarse] = [store.resolutions()[0], store.resolutions()[1]];
+    assert!(store.extent(fine).expect("read").is_some_and(|(first, _)| first > 0), "some are gone");
+    let (family, spec) = store.family("total").expect("a family");
+    let fetched = store.fetch(family, None, coarse, 2_000, 3_000).expect("fetched");
+    let sums: Vec<_> = fetched.points(spec, &fetched.series[0], 0).flatten().map(|point| point.sum).collect();
+    assert_eq!(sums, [1_000]);
+}
+
 #[test]
 fn mistakes_are_errors_that_say_what_is_wrong() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use weir_collect::{Collector, CollectorOptions, SessionLimits, Transport};
+use weir_collect::{Collector, CollectorOptions, Senders, SessionLimits, Transport};
 use weir_flow::Counter;
 use weir_secure::{ClientAuth, TlsServerOptions};
 
@@ -188,6 +188,12 @@ fn certificates_are_read_again_without_ending_sessions() {
     let error = running.collector.reload(&options).expect_err("a bad file");
     assert_eq!(error.to_string(), "cannot offer TLS");
     assert!(files.connect(running.address(), None).is_some());
+    // but who may send does not wait for certificates
+    let allowed = vec!["192.0.2.0/24".parse().expect("a network")];
+    let narrowed = CollectorOptions { senders: Senders { allowed, ..Senders::default() }, ..options };
+    running.collector.reload(&narrowed).expect_err("the file is still bad");
+    assert!(files.connect(running.address(), None).is_none());
+    running.until("a refusal", |running| running.total(Counter::ConnectionsRefused) > 0);
     running.finish();
 }
 
