@@ -199,6 +199,8 @@ impl Service {
 pub(crate) enum Reads {
     /// Flows of a window, and its books.
     Flows(TimeWindow),
+    /// Of the flows of a window about so many at most, and its books.
+    PartOf(TimeWindow, u64),
     /// No flows.
     NoFlows,
     /// Whatever its statement says.
@@ -210,6 +212,7 @@ impl Reads {
     fn rows_max(self, answers: &FlowAnswers) -> u64 {
         match self {
             Self::Flows(window) => answers.archive().map_or(u64::MAX, |archive| archive.estimate(&window).rows_max),
+            Self::PartOf(window, rows) => Self::Flows(window).rows_max(answers).min(rows),
             Self::NoFlows => 0,
             Self::Anything => u64::MAX,
         }
@@ -220,7 +223,9 @@ impl Reads {
 fn state_of(answers: &FlowAnswers, snapshot: &Snapshot, reads: Reads, turn: &Turn) -> Answered<ArchiveKey> {
     // what is said about times that are still to come changes with the clock
     match (reads, answers.archive()) {
-        (Reads::Flows(window), Some(archive)) if window.until_ms.is_some_and(|until| until < now_ms()) => {
+        (Reads::Flows(window) | Reads::PartOf(window, _), Some(archive))
+            if window.until_ms.is_some_and(|until| until < now_ms()) =>
+        {
             // its books are read
             let _admitted = turn.enter_quick()?;
             let mut hasher = DefaultHasher::new();

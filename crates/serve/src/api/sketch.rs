@@ -15,7 +15,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use weir_flow::Column;
-use weir_query::Select;
+use weir_query::{Select, TimeWindow};
 
 use super::extract::Params;
 use super::parameters::{MeasureParam, WhichFlows, limit, ranking, single_column};
@@ -100,14 +100,17 @@ pub(crate) async fn sketch(
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
     let which = which.scaled(params.scaled);
     let top = limit(params.top, SERIES.0, SERIES.1)?;
-    if which.window.from_ms.is_none() {
-        return Err(Problem::request("a sketch needs 'from'").with_hint("such as from=-30d"));
-    }
+    begin_of(&which.window)?;
     let by = params.by.as_deref().map(str::trim).filter(|by| !by.is_empty()).map(By::of).transpose()?;
     let (measure, window) = (params.measure, which.window);
     let name = by.as_ref().map_or("", |by| &by.name);
     let text = which.text(&format!("sketch by={name} top={top} measure={}", measure.name()));
     let wish = Wish { which, by, top, measure };
+    let reads = if drawn::is_possible(&wish, &asker.view) {
+        Reads::PartOf(window, drawn::ROWS_MAX)
+    } else {
+        Reads::Flows(window)
+    };
     let work = move |question: &Question<'_>| {
         let all = wish.which.query(list(&[]));
         question.check(&all)?;
@@ -125,7 +128,12 @@ pub(crate) async fn sketch(
         let sampling = question.sampling_of_some(&all, &picture.counts);
         body(&picture, measure, (&question.completeness(&all)?, &sampling, why_empty.as_ref()), question.position())
     };
-    service.answer(&asker, AnswerForm::Json, text, Reads::Flows(window), work).await
+    service.answer(&asker, AnswerForm::Json, text, reads, work).await
+}
+
+/// When the time begins, which a sketch must know.
+fn begin_of(window: &TimeWindow) -> Answered<i64> {
+    window.from_ms.ok_or_else(|| Problem::request("a sketch needs 'from'").with_hint("such as from=-30d"))
 }
 
 /// What flows are told apart by.

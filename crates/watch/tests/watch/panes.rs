@@ -307,7 +307,8 @@ fn what_was_aggregated_has_each_group_twice_at_most() {
         let setup = QuerySetup::default();
         let mut plain = engine.prepare(text, &setup).expect("a statement");
         let mut early = engine.prepare_early(&plain, text, &setup).expect("a statement").expect(text);
-        let rows = |panes: Vec<WindowPane>| vec![WindowRows { window, panes }; plain.windows().len()];
+        let relations = plain.windows().len();
+        let rows = |panes: Vec<WindowPane>| vec![WindowRows { window, panes }; relations];
         let (kept, mut flows) = (Arc::new(AtomicU64::new(0)), Vec::new());
         let (memory, mut kept_max) = (WindowMemory::new(u64::MAX), 0);
         let pane = Arc::new(PaneRows::new(&kept).within(Some(&memory.question())));
@@ -334,6 +335,14 @@ fn what_was_aggregated_has_each_group_twice_at_most() {
         assert_eq!(pane.drop_last(), 3);
         let gone: u64 = std::iter::from_fn(|| Some(pane.drop_last()).filter(|rows| *rows > 0)).sum();
         assert_eq!((gone, kept.load(Ordering::Relaxed), memory.octets()), (flows.len() as u64, 0, 0), "{text}");
+        // so does a large part that another one came after, which was too small to be merged with it
+        let pane = Arc::new(PaneRows::new(&kept).within(Some(&memory.question())));
+        for part in [&flows[..2000], &flows[..1]] {
+            pane.push(batch(part).record_batch().clone());
+            early.aggregate(&rows(vec![WindowPane::of(&pane)]), Duration::from_mins(1)).expect("aggregated");
+        }
+        let gone: u64 = std::iter::from_fn(|| Some(pane.drop_last()).filter(|rows| *rows > 0)).sum();
+        assert_eq!((gone, memory.octets()), (2001, 0), "{text}");
     }
 }
 

@@ -13,11 +13,11 @@ use weir_print::ColumnText;
 use weir_query::{FlowQuery, TimeWindow};
 use weir_sql::TimeLine;
 
-use super::{Picture, STEPS, Wish, list};
+use super::{Picture, STEPS, Wish, begin_of, list};
 use crate::api::parameters::{WhichFlows, ranking};
 use crate::api::timeline::SeriesBody;
 use crate::moment::now_ms;
-use crate::problem::{Answered, Problem};
+use crate::problem::Answered;
 use crate::sampling::SamplingCounts;
 use crate::service::Question;
 
@@ -134,9 +134,7 @@ struct Steps {
 
 impl Steps {
     fn of(window: &TimeWindow) -> Answered<Self> {
-        let Some(from_ms) = window.from_ms else {
-            return Err(Problem::internal("a sketch without a begin"));
-        };
+        let from_ms = begin_of(window)?;
         let until_ms = window.until_ms.unwrap_or_else(now_ms);
         // the last millisecond belongs to the window
         let length_ms = until_ms.saturating_sub(from_ms).saturating_add(1).max(1);
@@ -201,7 +199,7 @@ mod tests {
         // to the last millisecond, and not beyond
         let steps = Steps::of(&window(Some(0), Some(29_500))).expect("steps");
         assert_eq!((steps.count, steps.slice(29)), (30, window(Some(29_000), Some(29_500))));
-        assert!(Steps::of(&window(None, Some(1))).is_err());
+        assert!(Steps::of(&window(None, Some(1))).expect_err("no begin").hint.is_some());
     }
 
     #[test]
