@@ -24,8 +24,6 @@ use weir_query::{TimeWindow, Totals};
 /// From the first millisecond of a minute to its last.
 const LAST_OF_MINUTE_MS: i64 = 59_999;
 
-/// Most values whose series are remembered.
-const KNOWN_MAX: usize = 1 << 16;
 /// Most steps that are kept before they are merged.
 const STEPS_MAX: i64 = 4096;
 
@@ -42,7 +40,7 @@ fn wider(step_ms: i64) -> i64 {
 }
 
 /// Rates over time, gathered from batches of flows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TimeLine {
     measure: Measure,
     window: TimeWindow,
@@ -51,16 +49,18 @@ pub struct TimeLine {
     offset_ms: i64,
     /// The column that distinguishes flows, and the number of the series of each value.
     by: Option<(Column, HashMap<Vec<u8>, usize>)>,
-    /// The number of the series of a value of that column that fits a number: most come again and again, and writing them is slow.
-    known: HashMap<u64, usize>,
+    /// The numbers of the series of values of that column that fit a number.
+    known: KnownSeries,
     labels: Vec<String>,
     steps: Steps,
 }
 
 /// What flows carried, step by step.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Steps {
     step_ms: i64,
+    /// Steps in a millisecond, about.
+    per_ms: f64,
     /// Number of the first step.
     first: i64,
     /// Per series.
@@ -78,8 +78,8 @@ struct Amounts {
 impl TimeLine {
     /// A time line of all flows as one series.
     pub fn new(measure: Measure, window: TimeWindow, zone: TimeZone) -> Self {
-        let steps = Steps { step_ms: STEPS_MS[0], first: 0, amounts: vec![Amounts::default()] };
-        Self { measure, window, zone, offset_ms: 0, by: None, known: HashMap::new(), labels: Vec::new(), steps }
+        let steps = Steps { step_ms: STEPS_MS[0], per_ms: 1.0, first: 0, amounts: vec![Amounts::default()] };
+        Self { measure, window, zone, offset_ms: 0, by: None, known: KnownSeries::default(), labels: Vec::new(), steps }
     }
 
     /// Tells flows apart by the values of a column: a series for each value of `labels`, written as tables have them,
@@ -96,6 +96,40 @@ impl TimeLine {
         let mut columns = vec![Column::Start, Column::End, Column::Received, self.amount_column()];
         columns.extend(self.by.as_ref().map(|(column, _)| *column).filter(|column| !columns.contains(column)));
         columns
+    }
+
+    /// Draws the flows that `ask` gives with these columns, in batches of which `beside` makes something else.
+    ///
+    /// When flows were received is asked for once one of them has no other time, from the beginning: it takes as long to read as
+    /// each of the others, and nearly all exporters tell a start or an end.
+    pub fn draw<B, T, E, F>(
+        self,
+        ask: impl Fn(Vec<Column>) -> Result<B, E>,
+        beside: impl Fn(&mut T, &RecordBatch),
+    ) -> Result<(Self, T), E>
+    where
+        B: IntoIterator<Item = Result<RecordBatch, F>>,
+        T: Default,
+        E: From<F>,
+    {
+        let all = self.columns();
+        let timed = all.iter().copied().filter(|column| *column != Column::Received).collect();
+        for (columns, is_last) in [(timed, false), (all, true)] {
+            let (mut line, mut made) = (self.clone(), T::default());
+            let mut is_whole = true;
+            for batch in ask(columns)? {
+                let batch = batch?;
+                is_whole = line.add(&batch) || is_last;
+                if !is_whole {
+                    break;
+                }
+                beside(&mut made, &batch);
+            }
+            if is_whole {
+                return Ok((line, made));
+            }
+        }
+        Ok((self, T::default()))
     }
 
     fn amount_column(&self) -> Column {
@@ -128,8 +162,9 @@ impl TimeLine {
         Ok(())
     }
 
-    /// Adds the flows of a batch. A column that is absent is null throughout.
-    pub fn add(&mut self, batch: &RecordBatch) {
+    /// Adds the flows of a batch. A column that is absent is null throughout. Flows without a time are left out; returns whether
+    /// there were none.
+    pub fn add(&mut self, batch: &RecordBatch) -> bool {
         let times = |column: Column| {
             let values = batch.column_by_name(column.name())?;
             values.as_primitive_opt::<TimestampMillisecondType>()
@@ -143,19 +178,22 @@ impl TimeLine {
         let mut known = std::mem::take(&mut self.known);
         let series = self.series_of(batch, &mut known);
         self.known = known;
+        let mut have_times = true;
         for row in 0..batch.num_rows() {
             let count = counts.filter(|counts| counts.is_valid(row)).map(|counts| counts.value(row));
             let count = if self.measure == Measure::Flows { count.or(Some(1)) } else { count };
             let start = value(starts, row).or(value(ends, row)).or(value(received, row));
+            have_times &= start.is_some();
             let (Some(count), Some(start)) = (count, start) else { continue };
             let end = value(ends, row).unwrap_or(start).max(start);
             let amount = count as f64 * if self.measure == Measure::Bits { 8.0 } else { 1.0 };
             self.add_flow(series.get(row).copied().unwrap_or(0), start, end, amount);
         }
+        have_times
     }
 
     /// The number of the series of each row; nothing when there is only one.
-    fn series_of(&self, batch: &RecordBatch, known: &mut HashMap<u64, usize>) -> Vec<usize> {
+    fn series_of(&self, batch: &RecordBatch, known: &mut KnownSeries) -> Vec<usize> {
         let Some((column, series)) = &self.by else { return Vec::new() };
         let other = series.len();
         let Ok(position) = batch.schema_ref().index_of(column.name()) else {
@@ -170,20 +208,9 @@ impl TimeLine {
             series.get(&text).copied().unwrap_or(other)
         };
         let number = short_numbers(values);
-        let mut last = None;
-        let series_of = |row| {
-            let Some(number) = number(row) else { return read(row) };
-            if let Some((value, series)) = last
-                && value == number
-            {
-                return series;
-            }
-            if known.len() >= KNOWN_MAX {
-                known.clear();
-            }
-            let series = *known.entry(number).or_insert_with(|| read(row));
-            last = Some((number, series));
-            series
+        let series_of = |row| match number(row) {
+            Some(number) => known.get_or(number, || read(row)),
+            None => read(row),
         };
         (0..batch.num_rows()).map(series_of).collect()
     }
@@ -200,14 +227,15 @@ impl TimeLine {
         if is_outside {
             return;
         }
-        let duration = end_ms.abs_diff(start_ms) as f64;
-        let part = if duration > 0.0 { until.abs_diff(from) as f64 / duration } else { 1.0 };
+        let is_cut = (from, until) != (start_ms, end_ms);
+        let amount =
+            if is_cut { amount * (until.abs_diff(from) as f64 / end_ms.abs_diff(start_ms) as f64) } else { amount };
         if self.steps.is_empty() {
             let offset = Timestamp::from_millisecond(from).map_or(0, |time| self.zone.to_offset(time).seconds());
             self.offset_ms = i64::from(offset) * 1000;
         }
         let local = |ms: i64| ms.saturating_add(self.offset_ms);
-        self.steps.add(series, local(from), local(until), amount * part);
+        self.steps.add(series, local(from), local(until), amount);
     }
 
     /// The rates, in at most `steps_max` steps.
@@ -245,11 +273,42 @@ impl TimeLine {
     }
 }
 
+/// The numbers of the series of values that fit a number: most come again and again, and writing them is slow. Each has one
+/// place, which it shares with others; the last one is remembered.
+#[derive(Debug, Clone, Default)]
+struct KnownSeries {
+    /// The value and its series, in `1 << KnownSeries::BITS` places, or none before the first value.
+    places: Vec<Option<(u32, u32)>>,
+}
+
+impl KnownSeries {
+    /// As many places as there are ports.
+    const BITS: u32 = 16;
+
+    /// The series of a value, `read` when it is not known.
+    fn get_or(&mut self, value: u32, read: impl FnOnce() -> usize) -> usize {
+        if self.places.is_empty() {
+            self.places.resize(1 << Self::BITS, None);
+        }
+        // multiples of the golden ratio: values that follow each other have places of their own
+        let place = value.wrapping_mul(0x9E37_79B1) >> (u32::BITS - Self::BITS);
+        let place = &mut self.places[place as usize];
+        match place {
+            Some((known, series)) if *known == value => *series as usize,
+            _ => {
+                let series = read();
+                *place = Some((value, series as u32));
+                series
+            }
+        }
+    }
+}
+
 /// The value of a row as a number, of numbers of at most 32 bits and IPv4 addresses; `None` for others and nulls.
-fn short_numbers(values: &ArrayRef) -> Box<dyn Fn(usize) -> Option<u64> + '_> {
-    fn of<T: ArrowPrimitiveType>(values: &ArrayRef) -> Option<Box<dyn Fn(usize) -> Option<u64> + '_>>
+fn short_numbers(values: &ArrayRef) -> Box<dyn Fn(usize) -> Option<u32> + '_> {
+    fn of<T: ArrowPrimitiveType>(values: &ArrayRef) -> Option<Box<dyn Fn(usize) -> Option<u32> + '_>>
     where
-        u64: From<T::Native>,
+        u32: From<T::Native>,
     {
         let values = values.as_primitive_opt::<T>()?;
         Some(Box::new(|row| values.is_valid(row).then(|| values.value(row).into())))
@@ -261,7 +320,7 @@ fn short_numbers(values: &ArrayRef) -> Box<dyn Fn(usize) -> Option<u64> + '_> {
     match values.as_binary_opt::<i32>() {
         Some(values) => Box::new(|row| {
             let address = values.is_valid(row).then(|| <[u8; 4]>::try_from(values.value(row)).ok())??;
-            Some(u32::from_be_bytes(address).into())
+            Some(u32::from_be_bytes(address))
         }),
         None => Box::new(|_| None),
     }
@@ -319,26 +378,56 @@ impl Steps {
                 amounts.own[step as usize] += amount;
             }
         }
-        (self.step_ms, self.first) = (step_ms, first);
+        (self.step_ms, self.per_ms, self.first) = (step_ms, 1.0 / step_ms as f64, first);
+    }
+
+    /// The place of the step that a moment is in, and how long it has been going on then; `None` outside of all steps. Without
+    /// a division, which would take longer than everything else that is done for a flow.
+    fn place(&self, ms: i64) -> Option<(usize, i64)> {
+        // times and steps of absurd clocks may not fit, but their difference does
+        let after_ms = ms.wrapping_sub(self.first.wrapping_mul(self.step_ms)).cast_unsigned();
+        let (mut place, mut rest);
+        if after_ms < 1 << f64::MANTISSA_DIGITS {
+            // numbers with a sign become fractions, and whole again, in one instruction
+            place = (after_ms.cast_signed() as f64 * self.per_ms) as i64;
+            rest = after_ms.cast_signed() - place * self.step_ms;
+            // the product is rounded
+            if rest < 0 {
+                (place, rest) = (place - 1, rest + self.step_ms);
+            } else if rest >= self.step_ms {
+                (place, rest) = (place + 1, rest - self.step_ms);
+            }
+        } else {
+            let step_ms = self.step_ms.cast_unsigned();
+            (place, rest) = ((after_ms / step_ms).cast_signed(), (after_ms % step_ms).cast_signed());
+        }
+        (0..self.count()).contains(&place).then_some((place as usize, rest))
+    }
+
+    /// The places of two moments, of steps that are made to reach to both.
+    fn reached(&mut self, from_ms: i64, last_ms: i64) -> Option<[(usize, i64); 2]> {
+        if let (Some(from), Some(last)) = (self.place(from_ms), self.place(last_ms)) {
+            return Some([from, last]);
+        }
+        self.reach(from_ms, last_ms);
+        Some([self.place(from_ms)?, self.place(last_ms)?])
     }
 
     fn add(&mut self, series: usize, from_ms: i64, until_ms: i64, amount: f64) {
         // what ends with a step has nothing in the next
         let last_ms = from_ms.max(until_ms.saturating_sub(1));
-        self.reach(from_ms, last_ms);
-        let (from, last) = (self.step_of(from_ms), self.step_of(last_ms));
-        let (first, step_ms) = (self.first, self.step_ms);
+        let Some([(from, before_ms), (last, in_last_ms)]) = self.reached(from_ms, last_ms) else { return };
+        let step_ms = self.step_ms;
         let Some(amounts) = self.amounts.get_mut(series) else { return };
-        let place = |step: i64| (step - first) as usize;
         if from == last {
-            amounts.own[place(from)] += amount;
+            amounts.own[from] += amount;
             return;
         }
         let per_ms = amount / until_ms.abs_diff(from_ms) as f64;
-        amounts.own[place(from)] += per_ms * (step_ms - from_ms.rem_euclid(step_ms)) as f64;
-        amounts.own[place(last)] += per_ms * (last_ms.rem_euclid(step_ms) + 1) as f64;
-        amounts.rises[place(from + 1)] += per_ms * step_ms as f64;
-        amounts.rises[place(last)] -= per_ms * step_ms as f64;
+        amounts.own[from] += per_ms * (step_ms - before_ms) as f64;
+        amounts.own[last] += per_ms * (in_last_ms + 1) as f64;
+        amounts.rises[from + 1] += per_ms * step_ms as f64;
+        amounts.rises[last] -= per_ms * step_ms as f64;
     }
 }
 
@@ -365,122 +454,4 @@ impl Amounts {
 }
 
 #[cfg(test)]
-mod tests {
-
-    use arrow::array::{ArrayRef, TimestampMillisecondArray, UInt8Array, UInt32Array, UInt64Array};
-
-    use super::*;
-
-    /// 2026-01-01T00:00:00Z.
-    const NEW_YEAR_MS: i64 = 1_767_225_600_000;
-
-    /// Flows as start and end in milliseconds after the new year, octets, and protocol.
-    fn batch(flows: &[(i64, i64, u64, u8)]) -> RecordBatch {
-        let times = |time: fn(&(i64, i64, u64, u8)) -> i64| -> ArrayRef {
-            Arc::new(TimestampMillisecondArray::from_iter_values(flows.iter().map(|flow| NEW_YEAR_MS + time(flow))))
-        };
-        let bytes: ArrayRef = Arc::new(UInt64Array::from_iter_values(flows.iter().map(|flow| flow.2)));
-        let protocols: ArrayRef = Arc::new(UInt8Array::from_iter_values(flows.iter().map(|flow| flow.3)));
-        let columns =
-            [("start", times(|flow| flow.0)), ("end", times(|flow| flow.1)), ("bytes", bytes), ("protocol", protocols)];
-        RecordBatch::try_from_iter(columns).expect("a batch")
-    }
-
-    fn line(measure: Measure, window: TimeWindow) -> TimeLine {
-        TimeLine::new(measure, window, TimeZone::UTC)
-    }
-
-    fn rates(chart: &RateChart, series: usize) -> Vec<f64> {
-        chart.series[series].rates.iter().map(|rate| (rate * 1000.0).round() / 1000.0).collect()
-    }
-
-    #[test]
-    fn a_flow_is_spread_over_its_duration() {
-        let mut line = line(Measure::Bits, TimeWindow::default());
-        // 4 s at 8 kbit/s, and 500 octets at once in the third second
-        line.add(&batch(&[(500, 4500, 4000, 6), (2200, 2200, 500, 17)]));
-        let chart = line.chart(String::new(), 5);
-        assert_eq!((chart.from_ms, chart.step_ms), (NEW_YEAR_MS, 1000));
-        assert_eq!(rates(&chart, 0), [4000.0, 8000.0, 12_000.0, 8000.0, 4000.0]);
-    }
-
-    #[test]
-    fn flows_are_cut_to_the_window() {
-        let window =
-            TimeWindow { from_ms: Some(NEW_YEAR_MS + 1000), until_ms: Some(NEW_YEAR_MS + 2999), ..Default::default() };
-        let mut line = line(Measure::Bits, window);
-        line.add(&batch(&[(0, 4000, 4000, 6), (500, 500, 100, 6), (3000, 3000, 100, 6), (2999, 2999, 125, 6)]));
-        let chart = line.chart(String::new(), 2);
-        assert_eq!((chart.from_ms, chart.step_ms), (NEW_YEAR_MS + 1000, 1000));
-        assert_eq!(rates(&chart, 0), [8000.0, 9000.0]);
-    }
-
-    #[test]
-    fn flows_are_told_apart_by_a_key() {
-        let mut line = line(Measure::Flows, TimeWindow::default()).by(Column::Protocol, vec!["UDP".to_owned()]);
-        assert_eq!(line.columns().last(), Some(&Column::Protocol));
-        line.add(&batch(&[(0, 0, 1, 17), (1, 1, 1, 6), (999, 999, 1, 1)]));
-        let chart = line.chart(String::new(), 1);
-        let labels: Vec<_> = chart.series.iter().map(|series| series.label.as_str()).collect();
-        assert_eq!((labels, rates(&chart, 0), rates(&chart, 1)), (vec!["UDP", "other"], vec![1.0], vec![2.0]));
-    }
-
-    /// Values that come again are told apart as at first, also when more of them came than are remembered.
-    #[test]
-    fn values_that_come_again_have_their_series() {
-        let label = |port: u32| format!("{port}");
-        let mut line = line(Measure::Flows, TimeWindow::default()).by(Column::SrcAs, vec![label(7), label(70_007)]);
-        let numbers: Vec<u32> = (0..80_000).chain([7; 3]).chain([70_007, 7, 70_007]).collect();
-        let times = |_| -> ArrayRef { Arc::new(TimestampMillisecondArray::from(vec![NEW_YEAR_MS; numbers.len()])) };
-        let values: ArrayRef = Arc::new(UInt32Array::from(numbers.clone()));
-        let columns = [("start", times(0)), ("end", times(0)), (Column::SrcAs.name(), values)];
-        let all = RecordBatch::try_from_iter(columns).expect("a batch");
-        for from in (0..all.num_rows()).step_by(9_000) {
-            line.add(&all.slice(from, 9_000.min(all.num_rows() - from)));
-        }
-        let chart = line.chart(String::new(), 1);
-        let flows: Vec<f64> = (0..3).map(|series| rates(&chart, series)[0] * chart.step_ms as f64 / 1000.0).collect();
-        assert_eq!(flows, [5.0, 3.0, 79_998.0]);
-    }
-
-    /// What goes in comes out, however steps were merged: against a walk over every millisecond.
-    #[test]
-    fn nothing_is_lost_by_merging() {
-        let mut line = line(Measure::Bits, TimeWindow::default());
-        let mut model = vec![0.0; 60_000];
-        let mut random = 12345_u64;
-        let mut next = |below: u64| {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((random >> 33) % below) as i64
-        };
-        for _ in 0..500 {
-            let start = next(50_000);
-            let end = start + next(10_000);
-            let bytes = next(100_000) as u64;
-            line.add(&batch(&[(start, end, bytes, 6)]));
-            let share = bytes as f64 * 8.0 / (end - start).max(1) as f64;
-            (start..end.max(start + 1)).for_each(|ms| model[ms as usize] += share);
-        }
-        let chart = line.chart(String::new(), 12);
-        assert_eq!(chart.step_ms, 5000);
-        let expected = model.chunks(5000).map(|step| step.iter().sum::<f64>() / 5.0);
-        for (rate, expected) in chart.series[0].rates.iter().zip(expected) {
-            assert!((rate - expected).abs() < 1e-6 * expected.max(1.0), "{rate} {expected}");
-        }
-    }
-
-    /// Steps of a day begin at midnight in the zone; a clock that was never set costs no memory.
-    #[test]
-    fn steps_begin_at_local_times_and_are_few() {
-        let zone = TimeZone::get("Asia/Kolkata").expect("a zone");
-        let mut line = TimeLine::new(Measure::Bits, TimeWindow::default(), zone);
-        let day_ms = 86_400_000;
-        line.add(&batch(&[(0, 0, 1, 6), (20 * day_ms, 20 * day_ms, 1, 6)]));
-        let chart = line.chart(String::new(), 30);
-        assert_eq!((chart.from_ms, chart.step_ms), (NEW_YEAR_MS - 19_800_000, day_ms));
-        let mut line = TimeLine::new(Measure::Bits, TimeWindow::default(), TimeZone::UTC);
-        line.add(&batch(&[(-NEW_YEAR_MS, 0, 1000, 6), (i64::MAX - NEW_YEAR_MS, 0, 1, 6)]));
-        assert!(line.steps.count() <= STEPS_MAX);
-        assert!(line.chart(String::new(), 100).steps() <= 100);
-    }
-}
+mod tests;

@@ -470,21 +470,34 @@ fn split<T: Physical>(octets: &[u8], values: usize) -> Vec<T> {
             rows.map(|((a, b), (c, d))| T::from_bits(u64::from(u32::from_le_bytes([*a, *b, *c, *d])))).collect()
         }
         _ => {
-            let mut all = vec![0_u64; values];
-            for index in 0..kept {
-                let shift = 8 * index;
-                // the upper octets of counters are nearly always nothing but zeros
-                let octets = stream(index);
-                if index >= 4 && octets.iter().all(|octet| *octet == 0) {
-                    continue;
-                }
-                for (value, octet) in all.iter_mut().zip(octets) {
-                    *value |= u64::from(*octet) << shift;
-                }
+            let streams: [&[u8]; 8] = std::array::from_fn(stream);
+            let eights = streams.map(|stream| stream.as_chunks::<8>().0);
+            let mut all = Vec::with_capacity(values);
+            for at in 0..values / 8 {
+                let words = eights.map(|eights| u64::from_le_bytes(eights[at]));
+                all.extend(transposed(words).map(T::from_bits));
             }
-            all.into_iter().map(T::from_bits).collect()
+            let value = |row: usize| T::from_bits(u64::from_le_bytes(streams.map(|stream| stream[row])));
+            all.extend((all.len()..values).map(value));
+            all
         }
     }
+}
+
+/// Eight words whose octets change places: the first word of the result has the first octets of all, the second one the second
+/// ones (Warren, Hacker's Delight, 7-3, with octets for bits).
+fn transposed(mut words: [u64; 8]) -> [u64; 8] {
+    for (distance, shift, kept) in
+        [(1, 8, 0x00ff_00ff_00ff_00ff), (2, 16, 0x0000_ffff_0000_ffff), (4, 32, 0x0000_0000_ffff_ffff)]
+    {
+        for low in (0..8).filter(|word| word & distance == 0) {
+            let high = low + distance;
+            let exchanged = (words[low] >> shift ^ words[high]) & kept;
+            words[high] ^= exchanged;
+            words[low] ^= exchanged << shift;
+        }
+    }
+    words
 }
 
 /// The values of some rows.

@@ -120,16 +120,16 @@ pub(crate) async fn timeline(
         if let (Some(column), Some(query)) = (column, &top_query) {
             line = line.by(column, question.answers.labels(query)?);
         }
-        let columns = SamplingCounts::with_columns(line.columns());
-        let query = which.query(Select::List { columns, sorting: None, limit: None });
-        let mut counts = SamplingCounts::default();
-        let mut rows = 0;
-        for batch in question.ask(&query)? {
-            let batch = batch?;
-            rows += batch.num_rows();
-            line.add(&batch);
-            counts.add(&batch);
-        }
+        let query = |columns| {
+            let columns = SamplingCounts::with_columns(columns);
+            which.query(Select::List { columns, sorting: None, limit: None })
+        };
+        let ask = |columns| question.ask(&query(columns));
+        let (line, (counts, rows)) = line.draw(ask, |(counts, rows): &mut (SamplingCounts, usize), batch| {
+            counts.add(batch);
+            *rows += batch.num_rows();
+        })?;
+        let query = query(line.columns());
         let why_empty = question.why_empty(&query, rows)?;
         let notes = (&question.completeness(&query)?, &question.sampling_of(&query, &counts), why_empty.as_ref());
         body(&line.chart(String::new(), points), notes, question.position())

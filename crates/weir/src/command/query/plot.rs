@@ -103,10 +103,8 @@ fn flows(args: &Args, question: &impl Fn(Select) -> FlowQuery, answers: &FlowAns
         let (column, select) = most_frequent(args, name)?;
         line = line.by(column, answers.labels(&question(select))?);
     }
-    let select = Select::List { columns: line.columns(), sorting: None, limit: None };
-    for batch in answers.ask(&question(select))? {
-        line.add(&batch?);
-    }
+    let ask = |columns| answers.ask(&question(Select::List { columns, sorting: None, limit: None }));
+    let (line, ()) = line.draw(ask, |(), _| ())?;
     Ok(line)
 }
 
