@@ -170,6 +170,7 @@ fn what_is_computed_before_a_window_closes_is_explained() {
         ("anomalies", "sum("),
         ("new-service", "by "),
         ("exporter-silent", ""),
+        ("portscan", "min("),
     ] {
         let file = WatchFile::read(&folder.join(format!("{name}.toml"))).expect(name);
         let found = early(file);
