@@ -6,7 +6,11 @@
 //!
 //! A row is late when the step that it is of has been given. It is kept where a session of its key is open that has begun
 //! before it: the session has it, as if it had come in time. Otherwise it could join sessions that were given, so it is
-//! counted and left out. What speaks against rows in place of sums is memory; `rows_max` and `sessions_max` limit it.
+//! counted and left out. What speaks against rows in place of sums is memory; `rows_max` and `sessions_max` limit it, and so does
+//! the memory of all watches, of which keys take a part as rows do. When it is full, rows that would need more are left
+//! out and not sessions that are open: somebody who sends many keys would make those of others end too early.
+
+mod open_keys;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,6 +22,7 @@ use arrow::row::{RowConverter, SortField};
 use weir_flow::Column;
 use weir_sql::standing::{QuestionMemory, Run, SessionInput, SessionKind, Window, WindowRows, WindowSpec};
 
+use self::open_keys::{KeptRow, OpenKey, OpenKeys};
 use crate::panes::{ClosedWindow, EMPTY_WINDOWS_MAX, PaneCounts, times};
 use crate::window_clock::WindowClock;
 
@@ -43,53 +48,6 @@ pub struct SessionOptions {
     pub sessions_max: usize,
     /// Whether steps in which no session ended are given too.
     pub empty_windows: bool,
-}
-
-/// A row that is kept.
-#[derive(Debug, Clone, Copy)]
-struct KeptRow {
-    time_ms: i64,
-    batch: u64,
-    row: u32,
-}
-
-/// What is known of a key.
-#[derive(Debug, Default)]
-struct OpenKey {
-    name: Box<[u8]>,
-    /// Rows of sessions that were not given.
-    rows: Vec<KeptRow>,
-    is_sorted: bool,
-    /// The time of the first of them, if there is one.
-    first_ms: Option<i64>,
-    /// The run of the session that was given last: it may go on.
-    before: Option<Run>,
-    /// When it is looked at next: not after its first session ends.
-    look_at_ms: i64,
-}
-
-impl OpenKey {
-    fn sort(&mut self) {
-        if !std::mem::replace(&mut self.is_sorted, true) {
-            self.rows.sort_by_key(|row| row.time_ms);
-        }
-    }
-
-    fn push(&mut self, row: KeptRow) {
-        self.is_sorted &= self.rows.last().is_none_or(|last| last.time_ms <= row.time_ms);
-        self.first_ms = Some(self.first_ms.map_or(row.time_ms, |first_ms| first_ms.min(row.time_ms)));
-        self.rows.push(row);
-    }
-
-    /// When its first session ends, or its last one cannot go on.
-    fn next_end_ms(&mut self, kind: SessionKind) -> i64 {
-        self.sort();
-        self.first_ms = self.rows.first().map(|row| row.time_ms);
-        match kind.first(self.before, self.rows.iter().map(|row| row.time_ms)) {
-            Some(session) => session.end_ms,
-            None => self.before.map_or(i64::MIN, |run| run.last_ms.saturating_add(kind.gap_ms)),
-        }
-    }
 }
 
 /// Rows of one delivery.
@@ -126,11 +84,7 @@ pub struct Sessions {
     options: SessionOptions,
     pub(crate) clock: WindowClock,
     converter: Option<RowConverter>,
-    places: HashMap<Box<[u8]>, usize>,
-    keys: Vec<OpenKey>,
-    free: Vec<usize>,
-    /// Places of keys by when they are looked at. What a key does not have as its time is left over, and skipped.
-    schedule: BTreeMap<i64, Vec<usize>>,
+    keys: OpenKeys,
     batches: BTreeMap<u64, KeptBatch>,
     next_batch: u64,
     rows_stored: u64,
@@ -158,10 +112,7 @@ impl Sessions {
             input,
             options,
             converter: None,
-            places: HashMap::new(),
-            keys: Vec::new(),
-            free: Vec::new(),
-            schedule: BTreeMap::new(),
+            keys: OpenKeys::default(),
             batches: BTreeMap::new(),
             next_batch: 0,
             rows_stored: 0,
@@ -172,10 +123,10 @@ impl Sessions {
         }
     }
 
-    /// The same, whose rows share memory with those of other watches.
+    /// The same without rows, which will share memory with those of other watches, as its keys will.
     #[must_use]
     pub fn within(self, memory: Option<QuestionMemory>) -> Self {
-        Self { memory, ..self }
+        Self { keys: OpenKeys::within(memory.as_ref()), memory, ..self }
     }
 
     /// What happened to rows.
@@ -195,7 +146,7 @@ impl Sessions {
 
     /// Sessions that are open.
     pub fn sessions_open(&self) -> usize {
-        self.places.len()
+        self.keys.len()
     }
 
     pub(crate) fn rows_max(&self) -> u64 {
@@ -247,25 +198,10 @@ impl Sessions {
     /// Goes on from now when times are ahead of the clock, as panes do.
     pub fn rewind(&mut self, now_ms: i64) -> bool {
         let Some(open_end_ms) = self.clock.rewind(now_ms, self.options.skew_ms) else { return false };
-        let mut gone = Vec::new();
-        for key in &mut self.keys {
-            key.rows.retain(|row| {
-                let is_kept = row.time_ms < open_end_ms;
-                if !is_kept {
-                    gone.push(*row);
-                }
-                is_kept
-            });
-            key.before = key.before.filter(|run| run.last_ms < open_end_ms);
-        }
+        let gone = self.keys.drop_from(open_end_ms, self.input.kind);
         self.counts.rows_future += gone.len() as u64;
         self.release(&gone);
-        self.schedule.clear();
-        let mut places: Vec<usize> = self.places.values().copied().collect();
-        places.sort_unstable();
-        for place in places {
-            self.reschedule(place);
-        }
+        self.keys.count_memory();
         true
     }
 
@@ -301,7 +237,7 @@ impl Sessions {
             return;
         };
         let Some(times) = times_of(&rows, &self.input.time) else { return };
-        let has_memory = self.memory.as_ref().is_none_or(|memory| memory.has_room(&rows));
+        let mut room = self.memory.as_ref().map_or(Some(u64::MAX), |memory| memory.room_beside(&rows));
         let batch = self.next_batch;
         let mut live = 0;
         for row in 0..rows.num_rows() {
@@ -311,13 +247,14 @@ impl Sessions {
             }
             let name = names.as_ref().map(|names| names.row(row)).map_or(&[][..], |name| name.data());
             let kept = KeptRow { time_ms: times.value(row), batch, row: row as u32 };
-            live += u64::from(self.keep(name, kept, given_through_ms, has_memory));
+            live += u64::from(self.keep(name, kept, given_through_ms, &mut room));
         }
         if live > 0 {
             self.next_batch += 1;
             self.rows_stored += rows.num_rows() as u64;
             self.batches.insert(batch, KeptBatch::new(rows, live, self.memory.as_ref()));
         }
+        self.keys.count_memory();
     }
 
     /// The keys of rows as octets; `None` when all rows are of one key.
@@ -336,12 +273,13 @@ impl Sessions {
         converter.convert_columns(&columns).map(Some)
     }
 
-    /// Keeps a row; false, and counted, when it is late or over a limit.
-    fn keep(&mut self, name: &[u8], row: KeptRow, given_through_ms: Option<i64>, has_memory: bool) -> bool {
-        let place = self.places.get(name).copied();
-        let key = place.and_then(|place| self.keys.get(place));
+    /// Keeps a row; false, and counted, when it is late or over a limit. `room` is what keys may take of memory, if there is any
+    /// for rows.
+    fn keep(&mut self, name: &[u8], row: KeptRow, given_through_ms: Option<i64>, room: &mut Option<u64>) -> bool {
+        let place = self.keys.place_of(name);
         let is_late = given_through_ms.is_some_and(|given_ms| row.time_ms < given_ms);
-        if is_late && key.and_then(|key| key.first_ms).is_none_or(|first_ms| row.time_ms < first_ms) {
+        let first_ms = place.and_then(|place| self.keys.first_ms(place));
+        if is_late && first_ms.is_none_or(|first_ms| row.time_ms < first_ms) {
             self.counts.rows_late += 1;
             self.counts.rows_late_dropped += 1;
             return false;
@@ -350,50 +288,20 @@ impl Sessions {
             self.counts.rows_shed += 1;
             return false;
         }
-        if !has_memory {
+        let end_ms = self.input.kind.earliest_end(row.time_ms);
+        let more = self.keys.more_octets(place, name, end_ms);
+        let Some(left) = room.and_then(|room| room.checked_sub(more)) else {
             self.counts.rows_over_memory += 1;
             return false;
-        }
-        if place.is_none() && self.places.len() >= self.options.sessions_max {
+        };
+        if place.is_none() && self.keys.len() >= self.options.sessions_max {
             self.counts.rows_without_session += 1;
             return false;
         }
-        let place = place.unwrap_or_else(|| self.open(name));
-        let Some(key) = self.keys.get_mut(place) else { return false };
-        key.push(row);
+        *room = Some(left);
+        self.keys.push(place, name, row, end_ms);
         self.rows_kept += 1;
-        let end_ms = self.input.kind.earliest_end(row.time_ms);
-        if end_ms < key.look_at_ms {
-            key.look_at_ms = end_ms;
-            self.schedule.entry(end_ms).or_default().push(place);
-        }
         true
-    }
-
-    fn open(&mut self, name: &[u8]) -> usize {
-        let key = OpenKey { name: name.into(), is_sorted: true, look_at_ms: i64::MAX, ..OpenKey::default() };
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.keys.push(OpenKey::default());
-            self.keys.len() - 1
-        });
-        if let Some(free) = self.keys.get_mut(place) {
-            *free = key;
-        }
-        self.places.insert(name.into(), place);
-        place
-    }
-
-    /// Puts a key where it must be looked at next, or drops it when there is nothing to look at.
-    fn reschedule(&mut self, place: usize) {
-        let Some(key) = self.keys.get_mut(place) else { return };
-        if key.rows.is_empty() && key.before.is_none() {
-            let name = std::mem::take(key).name;
-            self.places.remove(&name);
-            self.free.push(place);
-            return;
-        }
-        key.look_at_ms = key.next_end_ms(self.input.kind);
-        self.schedule.entry(key.look_at_ms).or_default().push(place);
     }
 
     /// Gives the steps that are over.
@@ -412,7 +320,7 @@ impl Sessions {
             let behind = (edge_ms - end_ms).div_euclid(kind.slide_ms);
             if is_empty && (!self.options.empty_windows || behind > EMPTY_WINDOWS_MAX) {
                 // to the next step in which a session may end, or to the one that is open now
-                let next = self.schedule.keys().next().map(|at_ms| kind.first_end_after(at_ms - 1));
+                let next = self.keys.next_look_ms().map(|at_ms| kind.first_end_after(at_ms - 1));
                 let open = kind.first_end_after(edge_ms);
                 end_ms = next.map_or(open, |next| next.min(open)).max(end_ms);
             }
@@ -421,6 +329,8 @@ impl Sessions {
         if self.rows_stored > 2 * self.rows_kept + DEAD_ROWS_MAX {
             self.free_memory();
         }
+        self.keys.free_places();
+        self.keys.count_memory();
     }
 
     /// Takes the rows of the sessions that end at a time or before. Those that ended in steps before are dropped: they were
@@ -428,16 +338,12 @@ impl Sessions {
     fn ended_through(&mut self, end_ms: i64) -> Ended {
         let mut ended = Ended::default();
         let after_ms = end_ms.saturating_sub(self.options.windows.kind.slide_ms);
-        while let Some((at_ms, places)) = self.schedule.pop_first() {
-            if at_ms > end_ms {
-                self.schedule.insert(at_ms, places);
-                break;
-            }
+        while let Some((at_ms, places)) = self.keys.pop_due(end_ms) {
             for place in places {
-                if let Some(key) = self.keys.get_mut(place).filter(|key| key.look_at_ms == at_ms) {
+                if let Some(key) = self.keys.due_mut(place, at_ms) {
                     let dropped = end_sessions(key, self.input.kind, (after_ms, end_ms), &mut ended);
                     self.release(&dropped);
-                    self.reschedule(place);
+                    self.keys.reschedule(place, self.input.kind);
                 }
             }
         }
@@ -503,7 +409,7 @@ impl Sessions {
 
     /// Puts the rows that are kept into batches of their own.
     fn free_memory(&mut self) {
-        let kept: Vec<KeptRow> = self.keys.iter().flat_map(|key| key.rows.iter().copied()).collect();
+        let kept: Vec<KeptRow> = self.keys.rows().copied().collect();
         let gathered: Result<Vec<RecordBatch>, ArrowError> =
             kept.chunks(BATCH_ROWS).map(|rows| self.gathered(rows)).collect();
         let Ok(gathered) = gathered else { return };
@@ -516,7 +422,7 @@ impl Sessions {
             self.batches.insert(self.next_batch, KeptBatch::new(rows, live, self.memory.as_ref()));
             self.next_batch += 1;
         }
-        for (number, row) in self.keys.iter_mut().flat_map(|key| &mut key.rows).enumerate() {
+        for (number, row) in self.keys.rows_mut().enumerate() {
             (row.batch, row.row) = (first + (number / BATCH_ROWS) as u64, (number % BATCH_ROWS) as u32);
         }
     }

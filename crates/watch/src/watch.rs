@@ -258,6 +258,7 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     let is_sessions = matches!(watch.open_windows()?, Some(OpenWindows::Sessions(_)));
     let sessions =
         if is_sessions { format!(" of at most {sessions_max} sessions (sessions_max)") } else { String::new() };
+    let keys = if is_sessions { ", with the keys of open sessions" } else { "" };
     let early = watch.early.iter().flat_map(StandingQuery::aggregated_names);
     let early = early.map(|name| format!("computed before a window closes, when it has many flows: {name}\n"));
     let early = early.collect::<String>();
@@ -267,7 +268,7 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     Ok(format!(
         "{window}\nzone: {zone}\nstate: at most {rows_max} flows{sessions} in open windows (rows_max), \
          {windows_waiting_max} closed windows that wait (windows_waiting_max), \
-         {answer_time_max} for an answer (answer_time_max), by default {memory} for windows of all watches (--watch-memory)\n\
+         {answer_time_max} for an answer (answer_time_max), by default {memory} for windows of all watches{keys} (--watch-memory)\n\
          {early}{rest}"
     ))
 }

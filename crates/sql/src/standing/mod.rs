@@ -48,5 +48,5 @@ pub use query::{StandingEngine, StandingQuery};
 pub use row_filter::RowFilter;
 pub use session::{Run, Session, SessionInput, SessionKind};
 pub use slot::{Window, WindowRows};
-pub use window_memory::{QuestionMemory, WindowMemory};
+pub use window_memory::{QuestionMemory, StateMemory, WindowMemory};
 pub use window_time::{WindowKind, WindowSpec};

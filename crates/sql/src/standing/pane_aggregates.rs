@@ -10,12 +10,17 @@
 //! The optimised plan is what is split: an aggregate directly over rows of a window becomes one over the rows that panes
 //! made, and a projection that gives its columns their names. What speaks against it: an average adds up in another order than
 //! over all rows, which differs in the last digit when sums are beyond 2^53.
+//!
+//! A statement may ask about the rows of some hosts only, which it finds in the same window: `WHERE src_addr IN (…)`, or a join
+//! with a table that has each host once, of which the optimiser makes a semi-join. Where the groups are by that host, all rows
+//! of a group are kept by the join or none, so groups can be made first and joined then. That makes groups of all hosts, so
+//! it is done only for windows whose rows are too many to be kept until they end ([`GroupedFirst`]).
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column as SqlColumn, Result};
+use datafusion::common::{Column as SqlColumn, JoinType, Result};
 use datafusion::datasource::provider_as_source;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count;
@@ -23,7 +28,8 @@ use datafusion::functions_aggregate::min_max::{max, min};
 use datafusion::functions_aggregate::sum::sum;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, Cast};
 use datafusion::logical_expr::{
-    Aggregate, AggregateUDF, Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, ident, lit,
+    Aggregate, AggregateUDF, Expr, ExprFunctionExt, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, cast, ident,
+    lit,
 };
 
 use super::merged_state::state_and_merge;
@@ -61,25 +67,109 @@ impl PaneAggregate {
 }
 
 /// A plan whose aggregates over windows that overlap are over rows that panes made. These are relations of the slot,
-/// after those of the windows. `of_all` has it done where windows do not overlap, too.
+/// after those of the windows. `of_all` has it done where windows do not overlap, too, and then before rows are joined.
 pub(crate) fn split(
     plan: LogicalPlan,
     windows: &[Option<WindowSpec>],
     slot: &Arc<Slot>,
     of_all: bool,
 ) -> Result<(LogicalPlan, Vec<PaneAggregate>)> {
+    // what panes of overlapping windows have must be the same with `of_all` and without
+    let is_grouped_first = of_all && !is_overlapping(windows);
     let mut aggregates = Vec::new();
     let plan = plan.transform_down_with_subqueries(|node| {
         let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
-        let Some(relation) = shared_window(aggregate, windows, of_all)? else { return Ok(Transformed::no(node)) };
+        let first = if is_grouped_first { GroupedFirst::of(aggregate)? } else { None };
+        let of_rows = first.as_ref().map_or(aggregate, |first| &first.aggregate);
+        let Some(relation) = shared_window(of_rows, windows, of_all)? else { return Ok(Transformed::no(node)) };
         let place = Place { slot: Arc::clone(slot), relation: windows.len() + aggregates.len() };
-        let Some(SplitAggregate { window: combined, pane: plan, merging }) = split_aggregate(aggregate, place)? else {
+        let Some(SplitAggregate { window: combined, pane: plan, merging }) = split_aggregate(of_rows, place)? else {
             return Ok(Transformed::no(node));
         };
-        aggregates.push(PaneAggregate { name: name_of(aggregate), relation, merging, found: plan.clone(), plan });
-        Ok(Transformed::new(combined, true, TreeNodeRecursion::Jump))
+        aggregates.push(PaneAggregate { name: name_of(of_rows), relation, merging, found: plan.clone(), plan });
+        Ok(match first {
+            // the other side of the join may be over rows of the window, too
+            Some(first) => Transformed::yes(first.joined(combined)?),
+            None => Transformed::new(combined, true, TreeNodeRecursion::Jump),
+        })
     })?;
     Ok((plan.data, aggregates))
+}
+
+/// An aggregate that is over rows which a semi-join keeps by what they are grouped by, taken to be before that join.
+#[derive(Debug)]
+struct GroupedFirst {
+    /// Over all rows.
+    aggregate: Aggregate,
+    /// As it was of rows.
+    join: Join,
+    /// What it compares, of groups.
+    on: Vec<(Expr, Expr)>,
+}
+
+impl GroupedFirst {
+    /// `None` when an aggregate is over anything else.
+    fn of(aggregate: &Aggregate) -> Result<Option<Self>> {
+        let Some(join) = join_below(&aggregate.input) else { return Ok(None) };
+        let kept = match join.join_type {
+            JoinType::LeftSemi => &join.left,
+            JoinType::RightSemi => &join.right,
+            _ => return Ok(None),
+        };
+        let is_of_sets = aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_)));
+        if join.filter.is_some() || join.on.is_empty() || is_of_sets {
+            return Ok(None);
+        }
+        let columns = aggregate.schema.columns();
+        let groups: Vec<Expr> = aggregate.group_expr.iter().map(|group| resolved(&aggregate.input, group)).collect();
+        let mut on = Vec::new();
+        for (left, right) in &join.on {
+            let is_left = join.join_type == JoinType::LeftSemi;
+            let (own, other) = if is_left { (left, right) } else { (right, left) };
+            let column = groups.iter().position(|group| group == own).and_then(|number| columns.get(number));
+            let Some(column) = column else { return Ok(None) };
+            // numbers with fractions that are equal may not be of one group
+            if own.get_type(kept.schema())?.is_floating() {
+                return Ok(None);
+            }
+            let own = Expr::Column(column.clone());
+            on.push(if is_left { (own, other.clone()) } else { (other.clone(), own) });
+        }
+        let rows = aggregate.input.as_ref().clone().transform_down(|node| {
+            Ok(match &node {
+                // its columns are those of the side that it keeps
+                LogicalPlan::Join(_) => Transformed::new(kept.as_ref().clone(), true, TreeNodeRecursion::Stop),
+                _ => Transformed::no(node),
+            })
+        })?;
+        let mut of_rows = aggregate.clone();
+        of_rows.input = Arc::new(rows.data);
+        Ok(Some(Self { aggregate: of_rows, join: join.clone(), on }))
+    }
+
+    /// The join of groups.
+    fn joined(self, groups: LogicalPlan) -> Result<LogicalPlan> {
+        let Join { left, right, join_type, join_constraint, null_equality, null_aware, .. } = self.join;
+        let groups = Arc::new(groups);
+        let (left, right) = if join_type == JoinType::LeftSemi { (groups, right) } else { (left, groups) };
+        let join = Join::try_new(left, right, self.on, None, join_type, join_constraint, null_equality, null_aware)?;
+        Ok(LogicalPlan::Join(join))
+    }
+}
+
+/// The join that gives the rows of which a plan makes one row each.
+fn join_below(plan: &LogicalPlan) -> Option<&Join> {
+    match plan {
+        LogicalPlan::Join(join) => Some(join),
+        LogicalPlan::Projection(projection) => join_below(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => join_below(&alias.input),
+        LogicalPlan::Filter(filter) => join_below(&filter.input),
+        _ => None,
+    }
+}
+
+fn is_overlapping(windows: &[Option<WindowSpec>]) -> bool {
+    windows.iter().flatten().any(|spec| spec.kind.size_ms > spec.kind.slide_ms)
 }
 
 fn name_of(aggregate: &Aggregate) -> String {
@@ -95,9 +185,9 @@ fn name_of(aggregate: &Aggregate) -> String {
 fn shared_window(aggregate: &Aggregate, windows: &[Option<WindowSpec>], of_all: bool) -> Result<Option<usize>> {
     let read = windows_of(&aggregate.input)?;
     let [relation] = read.as_slice() else { return Ok(None) };
-    // one that does not overlap is of the same panes as others that do
-    let is_overlapping = windows.iter().flatten().any(|spec| spec.kind.size_ms > spec.kind.slide_ms);
-    Ok(Some(*relation).filter(|_| (of_all || is_overlapping) && is_of_rows(&aggregate.input)))
+    // one that does not overlap is of the same panes as others that do; behind the windows are rows that panes made
+    let is_shared = *relation < windows.len() && (of_all || is_overlapping(windows));
+    Ok(Some(*relation).filter(|_| is_shared && is_of_rows(&aggregate.input)))
 }
 
 /// Whether a plan gives rows of a window, each made of one row, and no condition depends on the times of the window.

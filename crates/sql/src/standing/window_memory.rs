@@ -89,15 +89,26 @@ impl QuestionMemory {
     /// Whether its windows may keep these rows, too: there is memory left, or another question keeps as much as this one would
     /// then, and that one has to give way. Whether it can, it does not say: a quarter more is taken by others at most.
     pub fn has_room(&self, rows: &RecordBatch) -> bool {
+        self.room_beside(rows).is_some()
+    }
+
+    /// Octets that it may keep beside these rows, by the same rule; `None` when there is no room for the rows.
+    pub fn room_beside(&self, rows: &RecordBatch) -> Option<u64> {
         let kept = self.of_all.kept();
         let (more, more_own) = kept.more(self.number, rows);
-        let own = kept.of_question(self.number);
+        let own = kept.of_question(self.number).saturating_add(more_own);
         let most_of_others =
             kept.by_question.iter().filter(|(number, _)| **number != self.number).map(|(_, of)| *of).max();
         let (octets, octets_max) = (kept.octets.saturating_add(more), self.of_all.octets_max);
-        octets <= octets_max
-            || octets <= octets_max.saturating_add(octets_max / 4)
-                && most_of_others.is_some_and(|most| own.saturating_add(more_own) <= most)
+        let below_limit = octets_max.checked_sub(octets);
+        let above_limit = octets_max.saturating_add(octets_max / 4).checked_sub(octets);
+        let below_others = most_of_others.and_then(|most| most.checked_sub(own));
+        below_limit.max(above_limit.zip(below_others).map(|(above, below)| above.min(below)))
+    }
+
+    /// Memory beside rows, of which it has none yet.
+    pub fn state(&self) -> StateMemory {
+        StateMemory { memory: self.clone(), octets: 0 }
     }
 
     /// Counts rows that one of its windows keeps.
@@ -113,7 +124,30 @@ impl QuestionMemory {
     }
 }
 
-/// Buffers that windows keep.
+/// Memory that one standing question keeps beside rows of its windows, until this is dropped.
+#[derive(Debug)]
+pub struct StateMemory {
+    memory: QuestionMemory,
+    octets: u64,
+}
+
+impl StateMemory {
+    /// Counts so many octets in the place of those that were counted before.
+    pub fn set(&mut self, octets: u64) {
+        if octets != self.octets {
+            self.memory.of_all.kept().replace(self.memory.number, self.octets, octets);
+            self.octets = octets;
+        }
+    }
+}
+
+impl Drop for StateMemory {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Buffers that windows keep, and octets that questions keep beside them.
 #[derive(Debug, Default)]
 struct KeptBuffers {
     /// Of all of them.
@@ -186,9 +220,19 @@ impl KeptBuffers {
             self.buffers.remove(&address);
             self.octets -= octets;
         }
-        let left = self.of_question(question).saturating_sub(octets);
-        if left > 0 {
-            self.by_question.insert(question, left);
+        self.set_of_question(question, self.of_question(question).saturating_sub(octets));
+    }
+
+    /// Counts octets of a question in the place of others that no buffer has.
+    fn replace(&mut self, question: u64, before: u64, after: u64) {
+        self.octets = self.octets.saturating_sub(before).saturating_add(after);
+        let of_question = self.of_question(question).saturating_sub(before).saturating_add(after);
+        self.set_of_question(question, of_question);
+    }
+
+    fn set_of_question(&mut self, question: u64, octets: u64) {
+        if octets > 0 {
+            self.by_question.insert(question, octets);
         } else {
             self.by_question.remove(&question);
         }
@@ -281,5 +325,30 @@ mod tests {
         most.remove(&kept(1));
         most.remove(&kept(2));
         assert!(!memory.is_exceeded() && memory.octets() == 2_000 && most.has_room(&kept(1)));
+    }
+
+    /// Beside rows a question has tables whose size it knows, such as that of open sessions.
+    #[test]
+    fn what_is_kept_beside_rows_counts_as_they_do() {
+        let memory = WindowMemory::new(3_500);
+        let (most, little) = (memory.question(), memory.question());
+        let columns: Vec<ArrayRef> = (0..4).map(|_| column()).collect();
+        let kept = |number: usize| rows(&[&columns[number]]);
+        most.add(&kept(0));
+        let mut keys = most.state();
+        assert_eq!((most.room_beside(&kept(0)), most.room_beside(&kept(1))), (Some(2_500), Some(1_500)));
+        keys.set(1_800);
+        assert_eq!((memory.octets(), most.octets()), (2_800, 2_800));
+        assert_eq!((most.room_beside(&kept(0)), most.room_beside(&kept(1))), (Some(700), None));
+        // others may keep as much, up to a quarter above the limit
+        assert_eq!(little.room_beside(&kept(1)), Some(575));
+        little.add(&kept(1));
+        assert!(memory.is_exceeded() && most.keeps_most() && little.room_beside(&kept(2)).is_none());
+        keys.set(100);
+        assert_eq!((memory.octets(), most.octets(), most.room_beside(&kept(0))), (2_100, 1_100, Some(1_400)));
+        drop(keys);
+        most.remove(&kept(0));
+        little.remove(&kept(1));
+        assert!(memory.octets() == 0 && memory.kept().by_question.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use arrow::array::{
 use weir_flow::{BooksBatch, BooksRow, Counter, Delivery, SideTables, Table, TableBatch};
 use weir_watch::{Backtest, RunnerOptions, WatchError, WatchFile};
 
-use crate::scene::{Flow, NEW_YEAR_MS, Random, archive, writer};
+use crate::scene::{Flow, NEW_YEAR_MS, Random, archive, lines, writer};
 
 const DAY_MS: i64 = 86_400_000;
 /// Length of the scene that is tested.
@@ -303,6 +303,37 @@ fn nothing_is_new_in_an_archive_without_a_past() {
         let mut backtest = Backtest::new(asked, &RunnerOptions::new(folder.path())).expect("a watch");
         assert!(backtest.run(Some(NEW_YEAR_MS), None, |_, _| ()).expect("an outcome").reports() > 0, "{name}");
     }
+}
+
+/// Where services are asked again and again, flows of a scan are aggregated before they are joined, and none is left out.
+#[test]
+fn a_scan_is_found_among_more_flows_than_are_kept() {
+    let mut random = Random::new(9);
+    let asked = |number: i64| {
+        let (host, server) = (format!("10.0.0.{}", random.below(50)), format!("203.1.114.{}", random.below(10)));
+        Flow { packets: 2, ..Flow::new(NEW_YEAR_MS + number / 3, &host, &server) }
+    };
+    let mut flows: Vec<Flow> = (0..150_000).map(asked).collect();
+    flows.extend((1..=400).map(|port| Flow {
+        packets: 1,
+        ports: (50_000, port),
+        tcp_flags: Some(2),
+        ..Flow::new(NEW_YEAR_MS + i64::from(port) * 100, "10.0.0.99", "203.1.114.1")
+    }));
+    flows.sort_by_key(|flow| flow.received_ms);
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &flows);
+    let answers = |rows_max: u64| {
+        let mut file = shipped("portscan");
+        file.options.windows.rows_max = rows_max;
+        let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch");
+        let mut answers = Vec::new();
+        let outcome = backtest.run(None, None, |_, answer| answers.extend(lines(answer))).expect("an outcome");
+        (answers, outcome.rows_shed)
+    };
+    let (plain, shed) = answers(10_000_000);
+    assert!(plain.len() == 1 && plain[0].ends_with(",400,0,0") && shed == 0, "{plain:?}");
+    assert_eq!(answers(100_000), (plain, 0));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What windows of all watches may keep together, and who leaves out flows when it is too much.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_flow::Column;
@@ -118,8 +119,8 @@ fn watches_that_keep_as_much_as_each_other_both_leave_out_flows() {
     }
 }
 
-#[test]
-fn flows_of_sessions_are_left_out_when_there_is_no_memory() {
+/// Sessions of hosts within a memory.
+fn sessions(memory: &Arc<WindowMemory>) -> Sessions {
     let text = "SELECT src_addr, sum(bytes) AS bytes FROM SESSION(flows, received, INTERVAL '1' MINUTE, key => src_addr) \
                 GROUP BY src_addr, window_start, window_end";
     let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
@@ -134,10 +135,15 @@ fn flows_of_sessions_are_left_out_when_there_is_no_memory() {
         sessions_max: 1_000_000,
         empty_windows: false,
     };
+    let input = query.session_input().expect("a plan").expect("sessions");
+    Sessions::new(input, options).within(Some(memory.question()))
+}
+
+#[test]
+fn flows_of_sessions_are_left_out_when_there_is_no_memory() {
     let flows = traffic(6, 20_000, NEW_YEAR_MS, 10_000);
     let memory = WindowMemory::new(100_000);
-    let input = query.session_input().expect("a plan").expect("sessions");
-    let mut sessions = Sessions::new(input, options).within(Some(memory.question()));
+    let mut sessions = sessions(&memory);
     let mut closed = Vec::new();
     for part in parts(3, &flows) {
         sessions.take(batch(part).record_batch(), &mut closed);
@@ -150,6 +156,41 @@ fn flows_of_sessions_are_left_out_when_there_is_no_memory() {
     assert!(!closed.is_empty());
     assert_eq!(closed.iter().map(|window| window.rows_left_out).sum::<u64>(), counts.rows_over_memory);
     assert_eq!(closed.iter().map(rows).sum::<u64>() + counts.rows_over_memory, flows.len() as u64);
+    drop((sessions, closed));
+    assert_eq!(memory.octets(), 0);
+}
+
+/// Flows with sources at random have few octets, and a session each.
+#[test]
+fn keys_of_sessions_take_memory_too() {
+    const OCTETS_MAX: u64 = 4_000_000;
+    let source = |number: i64| format!("10.{}.{}.{}", number >> 16, number >> 8 & 0xff, number & 0xff);
+    let flow = |number: i64| Flow::new(NEW_YEAR_MS + number / 10, &source(number), "192.0.2.1");
+    let flows: Vec<Flow> = (0..20_000).map(flow).collect();
+    let memory = WindowMemory::new(OCTETS_MAX);
+    let (mut sessions, mut closed) = (sessions(&memory), Vec::new());
+    for part in parts(8, &flows) {
+        sessions.take(batch(part).record_batch(), &mut closed);
+        assert!(!memory.is_exceeded());
+    }
+    let (counts, open) = (sessions.counts(), sessions.sessions_open() as u64);
+    assert!(closed.is_empty() && counts.rows_over_memory > 5_000, "{counts:?}");
+    assert_eq!((open + counts.rows_over_memory, sessions.rows_kept()), (flows.len() as u64, open));
+    assert!(memory.octets() > OCTETS_MAX * 9 / 10 && open > OCTETS_MAX / 1_000, "{open} in {}", memory.octets());
+    // sessions that are open go on, and end as they would have
+    sessions.advance(NEW_YEAR_MS + HOUR_MS, &mut closed);
+    assert_eq!(closed.iter().map(rows).sum::<u64>(), open);
+    assert_eq!(closed.iter().map(|window| window.rows_left_out).sum::<u64>(), counts.rows_over_memory);
+    drop(closed);
+    // there is memory for others then
+    let mut closed = Vec::new();
+    let later: Vec<Flow> = flows
+        .iter()
+        .take(1_000)
+        .map(|flow| Flow { received_ms: flow.received_ms + 2 * HOUR_MS, ..flow.clone() })
+        .collect();
+    sessions.take(batch(&later).record_batch(), &mut closed);
+    assert_eq!((sessions.sessions_open(), sessions.counts().rows_over_memory), (1_000, counts.rows_over_memory));
     drop((sessions, closed));
     assert_eq!(memory.octets(), 0);
 }

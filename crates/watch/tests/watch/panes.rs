@@ -241,7 +241,7 @@ fn what_panes_made_is_combined_however_flows_are_delivered() {
 }
 
 /// Statements that sum rows up, over one window of an hour.
-const SUMS: [&str; 5] = [
+const SUMS: [&str; 7] = [
     "SELECT src_port, count(*) AS n, sum(bytes) AS s, min(bytes) AS l, max(bytes) AS u, count(DISTINCT dst_port) AS d \
      FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY src_port",
     "SELECT count(*) AS n, avg(bytes) AS mean, sum(bytes_scaled) AS s FROM TUMBLE(flows, received, INTERVAL '1' HOUR)",
@@ -250,6 +250,14 @@ const SUMS: [&str; 5] = [
      SELECT dst_port, bytes FROM ports CROSS JOIN (SELECT max(bytes) AS most FROM ports) WHERE 2 * bytes > most",
     "SELECT src_port, p.n FROM (SELECT src_port, sum(bytes) AS n FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY 1) p \
      WHERE n > 10 ORDER BY n DESC LIMIT 3",
+    // of some groups only, which the same window decides: ports from 4 on, and from 2 on
+    "WITH many AS (SELECT src_port FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY 1 \
+     HAVING src_port * count(*) >= 4 * count(*)) \
+     SELECT w.src_port, w.dst_port, sum(w.bytes) AS s, count(*) AS n, min(w.start) AS l \
+     FROM many JOIN TUMBLE(flows, received, INTERVAL '1' HOUR) w ON w.src_port = many.src_port WHERE w.bytes > 700 GROUP BY 1, 2",
+    "SELECT dst_port, count(DISTINCT src_port) AS d FROM TUMBLE(flows, received, INTERVAL '1' HOUR) WHERE dst_port IN \
+     (SELECT dst_port FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY 1 HAVING dst_port * count(*) >= 2 * count(*)) \
+     GROUP BY dst_port",
 ];
 
 /// Of a window that is long, rows go while it is open.
@@ -289,8 +297,17 @@ fn windows_that_were_aggregated_while_they_were_open_are_answered_alike() {
         assert_eq!(lines(&found), lines(&expected), "{text}");
         assert!(!lines(&found).is_empty());
     }
-    for of_rows in ["median(bytes)", "max(window_end)"] {
-        let text = format!("SELECT {of_rows} FROM TUMBLE(flows, received, INTERVAL '1' HOUR)");
+    // nor may rows go of which a join keeps some of a group, or which overlapping windows share
+    let some = "count(*) AS n FROM {w} WHERE src_port IN (SELECT src_port FROM {w} GROUP BY 1 HAVING count(*) > 3)";
+    let window = "TUMBLE(flows, received, INTERVAL '1' HOUR)";
+    let overlapping = "HOP(flows, received, INTERVAL '1' MINUTE, INTERVAL '1' HOUR)";
+    for of_rows in [
+        format!("median(bytes) FROM {window}"),
+        format!("max(window_end) FROM {window}"),
+        format!("dst_port, {} GROUP BY dst_port", some.replace("{w}", window)),
+        format!("src_port, {} GROUP BY src_port", some.replace("{w}", overlapping)),
+    ] {
+        let text = format!("SELECT {of_rows}");
         let plain = engine.prepare(&text, &QuerySetup::default()).expect("a statement");
         assert!(engine.prepare_early(&plain, &text, &QuerySetup::default()).expect("a statement").is_none());
     }

@@ -153,6 +153,7 @@ fn limits_of_the_state_are_explained() {
          GROUP BY src_addr, window_start, window_end",
     );
     assert!(sessions.contains("of at most 1000000 sessions (sessions_max)"), "{sessions}");
+    assert!(sessions.contains("of all watches, with the keys of open sessions (--watch-memory)\n"), "{sessions}");
 }
 
 /// What is computed before a window closes is in what `weir watch explain` prints of the watches whose statements sum up.
@@ -169,6 +170,7 @@ fn what_is_computed_before_a_window_closes_is_explained() {
         ("anomalies", "sum("),
         ("new-service", "by "),
         ("exporter-silent", ""),
+        ("portscan", "min("),
     ] {
         let file = WatchFile::read(&folder.join(format!("{name}.toml"))).expect(name);
         let found = early(file);
