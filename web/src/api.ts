@@ -105,9 +105,9 @@ export interface TimelineAnswer {
   took_ms: number;
 }
 
-/** What `/sketch` answers: rates of short slices, before the exact ones are there. */
+/** What `/sketch` answers: rates of a part of the flows, before the exact ones are there. */
 export interface SketchAnswer extends TimelineAnswer {
-  /** Of the time that was read. */
+  /** Of the flows that were read. */
   share: number;
 }
 

@@ -66,11 +66,15 @@ export class Exploration {
     const cost = await this.estimate.ask((options) => request("estimate", common(q), options));
     if (turn !== this.#turn || this.estimate.wasCancelled) return;
     // A role may ask and not be told what it costs.
-    if (this.estimate.problem?.status === 403) this.estimate.problem = null;
+    const isSecret = this.estimate.problem?.status === 403;
+    if (isSecret) this.estimate.problem = null;
     if (cost && toNumber(cost.filtered_rows_max) > ASK_FIRST_ROWS) this.isWaiting = true;
     // Without an estimate the question itself will say what is wrong.
     // Asked again, the picture before is better than a sketch.
-    else await this.run(q, cost !== null && toNumber(cost.filtered_rows_max) >= SKETCH_ROWS && (this.timeline.answer === null || !isSame(q, this.asked)));
+    else {
+      const isLong = isSecret || (cost !== null && toNumber(cost.filtered_rows_max) >= SKETCH_ROWS);
+      await this.run(q, isLong && (this.timeline.answer === null || !isSame(q, this.asked)));
+    }
   }
 
   async run(q: Question, hasSketch = false): Promise<void> {

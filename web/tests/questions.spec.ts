@@ -248,6 +248,8 @@ test("who sees a part of the flows is offered what answers about them", async ({
   await expect(page.getByRole("alert")).toHaveCount(0);
   await expect(page.getByRole("link", { name: "Exporters" })).toHaveCount(0);
   expect(weir.requests.filter((each) => /live|reports|completeness/.test(each))).toEqual([]);
+  // what it costs is not known, so a sketch comes first
+  expect(weir.requests.filter((each) => each.includes("sketch"))).toHaveLength(1);
   await weir.open("#/exporters");
   await expect(page.getByText("this page is about all of them")).toBeVisible();
 });

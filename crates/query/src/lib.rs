@@ -46,7 +46,7 @@ pub use order::{Direction, Order, Sorting};
 pub use parse::SelectError;
 pub use progress::{Progress, ProgressCounts};
 pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};
-pub use sample::Sample;
+pub use sample::{Sample, SampleSize, SampleSpread};
 pub use stream::{BatchSink, Rescale, ask_stream};
 pub use summary::{ERROR_COLUMNS, Totals};
 pub use weir_filter::times;

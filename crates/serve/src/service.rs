@@ -201,6 +201,8 @@ pub(crate) enum Reads {
     Flows(TimeWindow),
     /// Of the flows of a window about so many at most, and its books.
     PartOf(TimeWindow, u64),
+    /// One of so many flows of a window, and its books.
+    OneOf(TimeWindow, u64),
     /// No flows.
     NoFlows,
     /// Whatever its statement says.
@@ -213,6 +215,7 @@ impl Reads {
         match self {
             Self::Flows(window) => answers.archive().map_or(u64::MAX, |archive| archive.estimate(&window).rows_max),
             Self::PartOf(window, rows) => Self::Flows(window).rows_max(answers).min(rows),
+            Self::OneOf(window, one_of) => Self::Flows(window).rows_max(answers).div_ceil(one_of),
             Self::NoFlows => 0,
             Self::Anything => u64::MAX,
         }
@@ -223,7 +226,7 @@ impl Reads {
 fn state_of(answers: &FlowAnswers, snapshot: &Snapshot, reads: Reads, turn: &Turn) -> Answered<ArchiveKey> {
     // what is said about times that are still to come changes with the clock
     match (reads, answers.archive()) {
-        (Reads::Flows(window) | Reads::PartOf(window, _), Some(archive))
+        (Reads::Flows(window) | Reads::PartOf(window, _) | Reads::OneOf(window, _), Some(archive))
             if window.until_ms.is_some_and(|until| until < now_ms()) =>
         {
             // its books are read

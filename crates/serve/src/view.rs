@@ -50,6 +50,11 @@ impl View {
         self.flows.is_whole()
     }
 
+    /// Whether some flows are not seen.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.flows.rows != Predicate::True
+    }
+
     /// Whether addresses are replaced by images.
     pub(crate) fn has_pseudonyms(&self) -> bool {
         self.flows.pseudonyms.is_some()

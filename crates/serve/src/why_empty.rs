@@ -19,6 +19,13 @@ pub(crate) struct WhyEmpty {
     pub(crate) last_ms: Option<i64>,
 }
 
+impl WhyEmpty {
+    /// Of a picture of a part of the flows: too few of them were found for one.
+    pub(crate) fn too_little() -> Self {
+        Self { text: "too few flows in the parts that were read".to_owned(), first_ms: None, last_ms: None }
+    }
+}
+
 impl Question<'_> {
     /// Why a question about flows has no rows, when it has none. How far the archive reaches is about all flows: who sees a part of
     /// them is not told.

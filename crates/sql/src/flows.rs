@@ -13,10 +13,11 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write_batches};
-use weir_query::{Archive, FlowQuery, QueryError, Sample, Select};
+use weir_query::{Archive, FlowQuery, QueryError, SampleSize, Select};
 
 use crate::engine::Totals;
 use crate::output::write_answer;
+use crate::samples::FlowSample;
 use crate::{Answer, Engine, EngineError, EngineOptions, QueryControl};
 
 /// Answers questions about the flows of an archive.
@@ -124,7 +125,11 @@ impl FlowAnswers {
         if self.options.view.pseudonyms.is_some() {
             return Err(QueryError::NeedsEngine("addresses that are replaced"));
         }
-        self.archive.as_ref().map_or(Err(QueryError::NeedsEngine("flows that are kept elsewhere")), ask)
+        ask(self.own_archive()?)
+    }
+
+    fn own_archive(&self) -> Result<&Archive, QueryError> {
+        self.archive.as_ref().ok_or(QueryError::NeedsEngine("flows that are kept elsewhere"))
     }
 
     /// Answers with record batches.
@@ -135,14 +140,14 @@ impl FlowAnswers {
         }
     }
 
-    /// A list of a part of the flows of a question, for which about `rows_max` flows are read at most; `None` where only the
-    /// engine answers, which draws none.
-    pub fn sample(&self, question: &FlowQuery, rows_max: u64) -> Result<Option<Sample>, EngineError> {
-        match self.direct(|archive| archive.sample(&self.narrowed(question), rows_max)) {
-            Ok(sample) => Ok(Some(sample)),
-            Err(QueryError::NeedsEngine(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+    /// A list of a part of the flows of a question, scaled and replaced as its answer would be. The question must be a list in no
+    /// order, without a limit.
+    ///
+    /// # Errors
+    ///
+    /// The archive cannot be read, or flows are kept elsewhere: of these no part can be drawn.
+    pub fn sample(&self, question: &FlowQuery, size: SampleSize) -> Result<FlowSample, EngineError> {
+        Ok(FlowSample::draw(self.own_archive()?, question, size, &self.options)?)
     }
 
     /// Answers a question once for each of `selects`, which take the place of its own, and gives what `take` makes of the
@@ -196,8 +201,8 @@ impl FlowAnswers {
     }
 
     /// The same of the answer to a question about the flows of a sample, which have passed its filter.
-    pub fn labels_among(&self, question: &FlowQuery, sample: Sample) -> Result<Vec<String>, EngineError> {
-        let answer = self.direct(|archive| archive.ask_sample(question, sample))?;
+    pub fn labels_among(&self, question: &FlowQuery, sample: FlowSample) -> Result<Vec<String>, EngineError> {
+        let answer = self.own_archive()?.ask_sample(question, sample.flows())?;
         labels_of(answer.map(|batch| batch.map_err(EngineError::from)))
     }
 
@@ -248,9 +253,7 @@ impl FlowAnswers {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let kept_elsewhere = || QueryError::NeedsEngine("flows that are kept elsewhere");
-        let archive = self.archive.as_ref().ok_or_else(kept_elsewhere)?;
-        let engine = Engine::over(archive.snapshot(), &self.options)?;
+        let engine = Engine::over(self.own_archive()?.snapshot(), &self.options)?;
         Ok(self.engine.get_or_init(|| engine))
     }
 }

@@ -7,8 +7,9 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, TimestampMillisecondType, UInt32Type, UInt64Type};
+use arrow::error::ArrowError;
 use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::{
@@ -21,7 +22,7 @@ use weir_flow::scaling::{Corrections, ScalingColumns};
 const SCALED: [(&str, Column); 2] = [("bytes_scaled", Column::Bytes), ("packets_scaled", Column::Packets)];
 
 /// What decides about the factor of a flow. The interval comes first: without corrections nothing else is read.
-const DECIDING: [Column; 6] = [
+const DECIDING: &[Column] = &[
     Column::SamplingInterval,
     Column::Exporter,
     Column::ObservationDomain,
@@ -45,6 +46,40 @@ pub(crate) fn in_place_of_counts(flows: DataFrame) -> Result<DataFrame> {
     SCALED.iter().try_fold(flows, |flows, (name, column)| flows.with_column(column.name(), ident(*name)))
 }
 
+/// Whether a column is a count that is scaled.
+pub(crate) fn is_scaled(column: Column) -> bool {
+    SCALED.iter().any(|(_, scaled)| *scaled == column)
+}
+
+/// The columns that decide about the factor of a flow.
+pub(crate) fn deciding(corrections: &Corrections) -> &'static [Column] {
+    if corrections.is_empty() { &DECIDING[..1] } else { DECIDING }
+}
+
+/// A batch of flows whose `bytes` and `packets`, where it has them, are the scaled ones. It must have the columns that
+/// [decide](deciding).
+pub(crate) fn scaled(flows: &RecordBatch, corrections: &Corrections) -> Result<RecordBatch, ArrowError> {
+    let values = |column: Column| flows.column_by_name(column.name());
+    let numbers = |column: Column| values(column).and_then(|values| values.as_primitive_opt::<UInt32Type>());
+    let columns = ScalingColumns {
+        interval: numbers(Column::SamplingInterval),
+        exporter: values(Column::Exporter).and_then(|values| values.as_binary_opt()),
+        domain: numbers(Column::ObservationDomain),
+        sampler: numbers(Column::SamplerId),
+        in_if: numbers(Column::InIf),
+        received: values(Column::Received).and_then(|values| values.as_primitive_opt::<TimestampMillisecondType>()),
+    };
+    let factors = corrections.factors(flows.num_rows(), &columns);
+    let counts = |name: &str| SCALED.iter().any(|(_, column)| column.name() == name);
+    let seen = flows.schema_ref().fields().iter().zip(flows.columns()).map(|(field, values)| {
+        match values.as_primitive_opt::<UInt64Type>().filter(|_| counts(field.name())) {
+            Some(counts) => Arc::new(multiplied(counts, &factors)) as ArrayRef,
+            None => Arc::clone(values),
+        }
+    });
+    RecordBatch::try_new(flows.schema(), seen.collect())
+}
+
 /// A count, times the factor of its flow.
 #[derive(Debug)]
 struct Scaled {
@@ -59,8 +94,7 @@ impl Scaled {
     }
 
     fn arguments(corrections: &Corrections, column: Column) -> Vec<Expr> {
-        let deciding = if corrections.is_empty() { &DECIDING[..1] } else { &DECIDING[..] };
-        std::iter::once(&column).chain(deciding).map(|column| ident(column.name())).collect()
+        std::iter::once(&column).chain(deciding(corrections)).map(|column| ident(column.name())).collect()
     }
 }
 
@@ -109,12 +143,17 @@ impl ScalarUDFImpl for Scaled {
             received: arrays.get(6).and_then(|array| array.as_primitive_opt::<TimestampMillisecondType>()),
         };
         let factors = self.corrections.factors(rows, &columns);
-        let scale = |(count, factor): (&u64, &f64)| match factor.fract() {
-            // whole factors, which most are, keep every digit
-            0.0 => count.saturating_mul(*factor as u64),
-            _ => (*count as f64 * factor).round() as u64,
-        };
-        let values: Vec<u64> = counts.values().iter().zip(factors.values()).map(scale).collect();
-        Ok(ColumnarValue::Array(Arc::new(UInt64Array::new(values.into(), counts.nulls().cloned()))))
+        Ok(ColumnarValue::Array(Arc::new(multiplied(counts, &factors))))
     }
+}
+
+/// Counts, each times its factor.
+fn multiplied(counts: &UInt64Array, factors: &Float64Array) -> UInt64Array {
+    let scale = |(count, factor): (&u64, &f64)| match factor.fract() {
+        // whole factors, which most are, keep every digit
+        0.0 => count.saturating_mul(*factor as u64),
+        _ => (*count as f64 * factor).round() as u64,
+    };
+    let values: Vec<u64> = counts.values().iter().zip(factors.values()).map(scale).collect();
+    UInt64Array::new(values.into(), counts.nulls().cloned())
 }

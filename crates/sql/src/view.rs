@@ -57,11 +57,15 @@ impl FlowView {
 
     /// The flows of the view that a filter takes, which is written in what is seen.
     pub fn narrowed(&self, seen: &Predicate) -> Predicate {
-        let kept = match &self.pseudonyms {
+        Predicate::and([self.rows.clone(), self.kept(seen)])
+    }
+
+    /// A filter of what is seen as one of what is kept, of all flows.
+    pub(crate) fn kept(&self, seen: &Predicate) -> Predicate {
+        match &self.pseudonyms {
             Some(pseudonyms) => pseudonyms.original(seen),
             None => seen.clone(),
-        };
-        Predicate::and([self.rows.clone(), kept])
+        }
     }
 
     /// Corrections of the flows as they are seen: their exporters may be images.

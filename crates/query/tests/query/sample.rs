@@ -8,7 +8,9 @@ use arrow::datatypes::UInt16Type;
 use weir_archive::{ArchiveOptions, Writer};
 use weir_flow::{Column, Delivery, FlowBatch};
 use weir_generate::TrafficModel;
-use weir_query::{Archive, EstimateLimits, FlowQuery, QueryError, QueryOptions, Sample, Select, TimeWindow};
+use weir_query::{
+    Archive, EstimateLimits, FlowQuery, QueryError, QueryOptions, SampleSize, SampleSpread, Select, TimeWindow,
+};
 
 const SEALED: u64 = 120_000;
 const TAIL: u64 = 4_000;
@@ -40,7 +42,9 @@ fn question(filter: &str) -> FlowQuery {
     FlowQuery { filter, window: TimeWindow::default(), select, scaled: false }
 }
 
-fn rows(sample: Sample) -> (u64, Vec<RecordBatch>) {
+/// Of so many pages one, and its flows.
+fn sampled(archive: &Archive, question: &FlowQuery, size: SampleSize) -> (u64, Vec<RecordBatch>) {
+    let sample = archive.sample(question, size, |batch| batch).expect("a sample");
     (sample.one_of, sample.answer.map(|batch| batch.expect("a batch")).collect())
 }
 
@@ -61,7 +65,7 @@ fn a_sample_has_of_everything_in_proportion() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_writer, archive) = archive(folder.path());
     let all: Vec<RecordBatch> = archive.ask(&question("any")).and_then(Iterator::collect).expect("all");
-    let (one_of, part) = rows(archive.sample(&question("any"), 31_000).expect("a sample"));
+    let (one_of, part) = sampled(&archive, &question("any"), SampleSize::Rows(31_000));
     assert_eq!(one_of, 4);
     let count = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>() as f64;
     let near = |found: f64, expected: f64, share: f64| (found - expected).abs() <= expected * share;
@@ -84,22 +88,40 @@ fn few_flows_are_all_in_a_sample() {
     let (_writer, archive) = archive(folder.path());
     let all =
         |filter: &str| -> Vec<RecordBatch> { archive.ask(&question(filter)).and_then(Iterator::collect).expect("all") };
-    let (one_of, part) = rows(archive.sample(&question("any"), SEALED + TAIL).expect("a sample"));
+    let (one_of, part) = sampled(&archive, &question("any"), SampleSize::Rows(SEALED + TAIL));
     assert_eq!((one_of, by_port(&part)), (1, by_port(&all("any"))));
     // by the index, a filter leaves few of the pages
     let filtered = question("dst port 22");
     let estimate = archive.estimate_filtered(&filtered.window, &filtered.filter, EstimateLimits::default());
     let rows_max = estimate.expect("an estimate").rows_max;
-    let (one_of, part) = rows(archive.sample(&filtered, rows_max).expect("a sample"));
+    let (one_of, part) = sampled(&archive, &filtered, SampleSize::Rows(rows_max));
     assert_eq!((one_of, by_port(&part)), (1, by_port(&all("dst port 22"))));
-    assert!(rows(archive.sample(&question("any"), rows_max).expect("a sample")).0 > 1, "{rows_max} may pass");
+    assert!(sampled(&archive, &question("any"), SampleSize::Rows(rows_max)).0 > 1, "{rows_max} may pass");
+}
+
+/// Who sees a part of the flows must not learn from a sample how many there are.
+#[test]
+fn a_size_may_be_the_same_however_many_flows_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_writer, archive) = archive(folder.path());
+    let sizes = ["any", "dst port 22", "dst port 443", "dst port 1"].map(|filter| {
+        let (one_of, part) = sampled(&archive, &question(filter), SampleSize::OneOf(4));
+        let mut spread = SampleSpread::default();
+        part.iter().for_each(|batch| spread.add(batch.num_rows()));
+        (one_of, spread)
+    });
+    assert!(sizes.iter().all(|(one_of, _)| *one_of == 4), "{sizes:?}");
+    // some of 124,000 flows in pages of 2,048 and deliveries of 100
+    let pages = sizes[0].1.pages();
+    assert!((10.0..30.0).contains(&pages) && sizes[0].1.error() < 0.35, "{sizes:?}");
+    assert!(sizes[1].1.pages() < pages, "a service is in fewer pages: {sizes:?}");
 }
 
 #[test]
 fn what_no_sample_is_drawn_of_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_writer, archive) = archive(folder.path());
-    let refused = |question: &FlowQuery| archive.sample(question, 1000).err();
+    let refused = |question: &FlowQuery| archive.sample(question, SampleSize::Rows(1000), |batch| batch).err();
     let scaled = FlowQuery { scaled: true, ..question("any") };
     assert!(matches!(refused(&scaled), Some(QueryError::NeedsEngine(_))));
     let select = Select::List { columns: Vec::new(), sorting: None, limit: Some(1) };

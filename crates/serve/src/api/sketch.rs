@@ -1,12 +1,11 @@
 //! A time line made of a small part of the flows: soon, and not exact.
 //!
-//! A page draws it while the exact answer is on its way. A part of the flows is drawn evenly ([`drawn`]), and each stands for
-//! those that were not. Where the archive draws none (counts that are scaled, addresses that are replaced), short slices of the
-//! time are read ([`slices`]). What speaks against both is that what is rare or short has too much or nothing: it is no answer,
-//! and says so.
+//! A page draws it while the exact answer is on its way. A part of the flows is drawn evenly ([`drawn`]), as large as [`size`]
+//! says, and each stands for those that were not. What speaks against it is that what is rare or short has too much or nothing: it
+//! is no answer, and says so.
 
 mod drawn;
-mod slices;
+mod size;
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use weir_flow::Column;
-use weir_query::{Select, TimeWindow};
+use weir_query::Select;
 
 use super::extract::Params;
 use super::parameters::{MeasureParam, WhichFlows, limit, ranking, single_column};
@@ -26,11 +25,11 @@ use crate::completeness::CompletenessBody;
 use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
 use crate::sampling::{SamplingBody, SamplingCounts};
-use crate::service::{Question, Reads, Service};
+use crate::service::{Question, Service};
 use crate::why_empty::WhyEmpty;
 
 /// Steps of a sketch, at most.
-const STEPS: i64 = 48;
+const STEPS: usize = 48;
 /// Series of their own unless a request asks for another number, and the most.
 const SERIES: (usize, usize) = (8, 50);
 /// Which flows, and how they are drawn.
@@ -58,28 +57,30 @@ pub(crate) struct SketchParams {
     scaled: bool,
 }
 
-/// Rates over time, of short slices.
+/// Rates over time, of a part of the flows.
 // only its description is used outside of tests: the end of the body is written when it is given
 #[allow(dead_code)]
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
 pub(crate) struct SketchAnswer {
-    /// Length of a step in milliseconds.
+    /// Length of a step in milliseconds; 0 when there are none.
     step_ms: i64,
-    /// When each step begins, in milliseconds since the epoch.
+    /// When each step begins, in milliseconds since the epoch. Empty when nothing was found in what was read, or, for users who see
+    /// a part of the flows, too little to draw.
     times: Vec<i64>,
     /// The series; with several their sum is the whole.
     series: Vec<SeriesBody>,
     /// Unit of the values.
     unit: String,
-    /// The share of the flows, or of the time, that was read; 1 when it is the time line.
+    /// The share of the flows that was read; 1 when it is the time line. For users who see a part of the flows it is at most
+    /// 1/32, and does not say how many flows there are.
     share: f64,
     /// How complete the flows of the window are.
     completeness: CompletenessBody,
-    /// Whether the rates are scaled by sampling, and whether any flow of the slices was sampled.
+    /// Whether the rates are scaled by sampling, and whether any flow that was read was sampled.
     sampling: SamplingBody,
     /// The last delivery of the archive that the answer has.
     position: u64,
-    /// Why there is nothing to draw, when nothing was found in what was read.
+    /// Why there is nothing to draw, when nothing was found in what was read, or too little.
     why_empty: Option<WhyEmpty>,
     /// How long the question took.
     took_ms: f64,
@@ -100,40 +101,31 @@ pub(crate) async fn sketch(
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
     let which = which.scaled(params.scaled);
     let top = limit(params.top, SERIES.0, SERIES.1)?;
-    begin_of(&which.window)?;
+    if which.window.from_ms.is_none() {
+        return Err(Problem::request("a sketch needs 'from'").with_hint("such as from=-30d"));
+    }
     let by = params.by.as_deref().map(str::trim).filter(|by| !by.is_empty()).map(By::of).transpose()?;
     let (measure, window) = (params.measure, which.window);
     let name = by.as_ref().map_or("", |by| &by.name);
     let text = which.text(&format!("sketch by={name} top={top} measure={}", measure.name()));
     let wish = Wish { which, by, top, measure };
-    let reads = if drawn::is_possible(&wish, &asker.view) {
-        Reads::PartOf(window, drawn::ROWS_MAX)
-    } else {
-        Reads::Flows(window)
-    };
+    let reads = size::reads(window, &asker.view);
     let work = move |question: &Question<'_>| {
         let all = wish.which.query(list(&[]));
         question.check(&all)?;
         if let Some(by) = &wish.by {
             question.check(&wish.which.query(ranking(&by.name, measure, top)?))?;
         }
-        let picture = match drawn::picture(question, &wish)? {
-            Some(picture) => picture,
-            None => slices::picture(question, &wish)?,
-        };
+        let picture = drawn::picture(question, &wish, size::size(question, &wish)?)?;
         let why_empty = match picture.share {
             1.0 => question.why_empty(&all, picture.rows)?,
+            _ if picture.is_too_little && picture.rows > 0 => Some(WhyEmpty::too_little()),
             _ => question.why_empty_parts(&all, picture.rows)?,
         };
         let sampling = question.sampling_of_some(&all, &picture.counts);
         body(&picture, measure, (&question.completeness(&all)?, &sampling, why_empty.as_ref()), question.position())
     };
     service.answer(&asker, AnswerForm::Json, text, reads, work).await
-}
-
-/// When the time begins, which a sketch must know.
-fn begin_of(window: &TimeWindow) -> Answered<i64> {
-    window.from_ms.ok_or_else(|| Problem::request("a sketch needs 'from'").with_hint("such as from=-30d"))
 }
 
 /// What flows are told apart by.
@@ -167,6 +159,8 @@ struct Picture {
     /// Flows that were read and passed.
     rows: usize,
     counts: SamplingCounts,
+    /// Whether these were too few to draw anything.
+    is_too_little: bool,
 }
 
 fn list(columns: &[Column]) -> Select {

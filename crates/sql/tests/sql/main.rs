@@ -12,6 +12,7 @@ mod mixed;
 mod questions;
 mod routes;
 mod rows;
+mod samples;
 mod scaling;
 mod slt;
 mod tables;

@@ -268,6 +268,48 @@ fn pseudonyms_are_images_everywhere_and_lead_back() {
     audited(folder.path());
 }
 
+/// What a sketch reads of a part of the flows must not depend on the others, and addresses in it are images.
+#[test]
+fn a_sketch_shows_what_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = service(folder.path());
+    let window = "from=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z";
+    let of = |who: &str, what: &str| service.ask("GET", &format!("/api/v1/{what}&{window}"), &[who], "").json();
+    // of few flows who sees all has all, and who sees a part has no picture: that there are few is not said
+    assert_eq!(of(ANN, "sketch?by=dstport")["share"], json!(1.0));
+    for who in [TENANT, OTHER] {
+        for question in ["sketch?by=dstport", "sketch?scaled=true", "sketch?filter=proto%20tcp&measure=flows"] {
+            let sketch = of(who, question);
+            assert_eq!(
+                (&sketch["share"], &sketch["times"], &sketch["series"]),
+                (&json!(0.03125), &json!([]), &json!([]))
+            );
+            let why = sketch["why_empty"]["text"].as_str().expect("a reason");
+            assert!(why.ends_with("in the parts that were read"), "{who}: {why}");
+            assert_eq!(
+                (&sketch["why_empty"]["first_ms"], &sketch["completeness"]["stored"]),
+                (&Value::Null, &json!(0))
+            );
+        }
+    }
+    let names = |answer: &Value| -> Vec<String> {
+        let series = answer["series"].as_array().expect("series").iter();
+        series.map(|series| series["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    for scaled in ["", "&scaled=true"] {
+        let question = format!("by=srcip&top=5{scaled}");
+        let [line, sketch] = ["timeline", "sketch"].map(|what| of(MASKED, &format!("{what}?{question}")));
+        assert_eq!((names(&sketch).len(), names(&sketch)), (6, names(&line)), "five images and the rest");
+        let real = names(&of(ANN, &format!("timeline?{question}")));
+        assert!(real.iter().all(|name| name == "other" || !names(&sketch).contains(name)), "{real:?} {sketch}");
+        let image = &names(&sketch)[0];
+        let filtered = of(MASKED, &format!("sketch?by=srcip&filter=src%20ip%20{}{scaled}", image.replace(':', "%3A")));
+        assert_eq!(names(&filtered), [image.as_str()], "an image leads back");
+    }
+    let refused = service.ask("GET", &format!("/api/v1/sketch?by=server_name&{window}"), &[MASKED], "");
+    assert_eq!(refused.problem().0, 403);
+}
+
 /// Everything that was asked and refused is written down.
 fn audited(folder: &Path) {
     let text = std::fs::read_to_string(folder.join("audit.jsonl")).expect("the audit");

@@ -5,6 +5,7 @@ use weir_flow::Column;
 use weir_print::plot::RateChart;
 use weir_sql::TimeLine;
 
+use super::size::{Size, Sizes};
 use super::{By, Picture, STEPS, Wish, list};
 use crate::api::parameters::{MeasureParam, ranking};
 use crate::api::timeline::{SeriesBody, known_rate};
@@ -12,46 +13,45 @@ use crate::moment::now_ms;
 use crate::problem::Answered;
 use crate::sampling::SamplingCounts;
 use crate::service::Question;
-use crate::view::View;
 
-/// Flows that are read for the lines, about: some tenths of a second.
-pub(super) const ROWS_MAX: u64 = 3_500_000;
-/// Flows that are read to find the values with a series of their own.
-const RANKED_ROWS_MAX: u64 = 500_000;
-
-/// Whether it can be, but for what the archive says. How much is to be read is about all flows, which who sees a part of them is
-/// not told.
-pub(super) fn is_possible(wish: &Wish, view: &View) -> bool {
-    view.is_whole() && !wish.which.is_scaled()
-}
-
-/// What is to be drawn, of a part of the flows; `None` where the archive draws none.
-pub(super) fn picture(question: &Question<'_>, wish: &Wish) -> Answered<Option<Picture>> {
-    if !is_possible(wish, question.view) {
-        return Ok(None);
-    }
+/// What is to be drawn, of a part of the flows; nothing where that would be too small a part.
+pub(super) fn picture(question: &Question<'_>, wish: &Wish, size: Size) -> Answered<Picture> {
     let Wish { which, by, measure, .. } = wish;
+    let sizes = match size {
+        Size::Enough(sizes) => sizes,
+        Size::TooLittle { one_of, rows } => return Ok(nothing(one_of, rows)),
+    };
     let line = TimeLine::new(measure.rate(), which.window, TimeZone::UTC);
     let line = match by {
         None => line,
-        Some(by) => match largest(question, wish, by)? {
-            None => return Ok(None),
-            Some(labels) => line.by(by.column, labels),
-        },
+        Some(by) => line.by(by.column, largest(question, wish, by, sizes)?),
     };
     let columns = SamplingCounts::with_columns(line.columns());
-    let Some(sample) = question.answers.sample(&which.query(list(&columns)), ROWS_MAX)? else { return Ok(None) };
+    let sample = question.answers.sample(&which.query(list(&columns)), sizes.lines)?;
+    let one_of = sample.one_of() as f64;
     let (mut line, mut counts, mut rows) = (line, SamplingCounts::default(), 0);
-    for batch in sample.answer {
+    for batch in sample {
         let batch = batch?;
         rows += batch.num_rows();
         line.add(&batch);
         counts.add(&batch);
     }
-    let chart = line.chart(String::new(), STEPS as usize);
-    let (times, series) = drawn(&chart, sample.one_of as f64, now_ms());
-    let share = 1.0 / sample.one_of as f64;
-    Ok(Some(Picture { step_ms: chart.step_ms, times, series, share, rows, counts }))
+    let chart = line.chart(String::new(), STEPS);
+    let (times, series) = drawn(&chart, one_of, now_ms());
+    Ok(Picture { step_ms: chart.step_ms, times, series, share: 1.0 / one_of, rows, counts, is_too_little: false })
+}
+
+/// A picture without lines.
+fn nothing(one_of: u64, rows: usize) -> Picture {
+    Picture {
+        step_ms: 0,
+        times: Vec::new(),
+        series: Vec::new(),
+        share: 1.0 / one_of as f64,
+        rows,
+        counts: SamplingCounts::default(),
+        is_too_little: true,
+    }
 }
 
 /// When each step begins, and the lines, where each flow stands for `one_of`.
@@ -67,7 +67,7 @@ fn drawn(chart: &RateChart, one_of: f64, now_ms: i64) -> (Vec<i64>, Vec<SeriesBo
 }
 
 /// The values that have most in a smaller part of the flows, the largest first.
-fn largest(question: &Question<'_>, wish: &Wish, by: &By) -> Answered<Option<Vec<String>>> {
+fn largest(question: &Question<'_>, wish: &Wish, by: &By, sizes: Sizes) -> Answered<Vec<String>> {
     let Wish { which, top, measure, .. } = wish;
     let amount = match measure {
         MeasureParam::Flows => Column::Flows,
@@ -76,11 +76,9 @@ fn largest(question: &Question<'_>, wish: &Wish, by: &By) -> Answered<Option<Vec
     };
     let mut columns = vec![by.column];
     columns.extend((amount != by.column).then_some(amount));
-    let Some(sample) = question.answers.sample(&which.query(list(&columns)), RANKED_ROWS_MAX)? else {
-        return Ok(None);
-    };
+    let sample = question.answers.sample(&which.query(list(&columns)), sizes.ranked)?;
     let ranked = which.query(ranking(&by.name, *measure, *top)?);
-    Ok(Some(question.answers.labels_among(&ranked, sample)?))
+    Ok(question.answers.labels_among(&ranked, sample)?)
 }
 
 #[cfg(test)]
