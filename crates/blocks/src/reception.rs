@@ -2,13 +2,16 @@
 //!
 //! An archive is divided by the day of reception, and each day of a delivery is a file for each table. A damaged file has any
 //! times: one of 195 KB became 6,000 files of 142 MB. So a time that cannot be one of reception becomes the present, and so
-//! do those of more days than a file of real flows tells of.
+//! do those of more days than a file of real flows tells of. Flows of packets were received when a packet showed that they had
+//! ended, and captures of any time are real: of these only the days are limited.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, TimestampMillisecondArray};
+use arrow::compute::{max, min};
 use arrow::datatypes::TimestampMillisecondType;
 use weir_chain::{ComponentContext, Counter};
 use weir_flow::{Column, FlowBatch};
@@ -22,15 +25,25 @@ const DAYS_MAX: usize = 1_000;
 /// Judges times of reception, and counts those that it replaces.
 pub(crate) struct Reception {
     now_ms: i64,
+    /// Times that may be.
+    possible_ms: RangeInclusive<i64>,
     /// Days of the file that is being read.
     days: HashSet<i64>,
     replaced: Counter,
 }
 
 impl Reception {
+    /// For times that files tell. A clock may be a day ahead of ours.
     pub(crate) fn new(context: &ComponentContext) -> Self {
+        let any = Self::of_packets(context);
+        Self { possible_ms: FIRST_MS..=any.now_ms.saturating_add(DAY_MS), ..any }
+    }
+
+    /// For times of packets, which may be any.
+    pub(crate) fn of_packets(context: &ComponentContext) -> Self {
         let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
-        Self { now_ms, days: HashSet::new(), replaced: context.counters.counter("times_replaced") }
+        let replaced = context.counters.counter("times_replaced");
+        Self { now_ms, possible_ms: i64::MIN..=i64::MAX, days: HashSet::new(), replaced }
     }
 
     /// Another file begins.
@@ -38,10 +51,10 @@ impl Reception {
         self.days.clear();
     }
 
-    /// The time, or now where it makes no sense. A clock may be a day ahead of ours.
+    /// The time, or now where it makes no sense.
     pub(crate) fn judged(&mut self, received_ms: i64) -> i64 {
         let day = received_ms.div_euclid(DAY_MS);
-        let is_possible = (FIRST_MS..=self.now_ms.saturating_add(DAY_MS)).contains(&received_ms);
+        let is_possible = self.possible_ms.contains(&received_ms);
         if is_possible && (self.days.contains(&day) || self.days.len() < DAYS_MAX) {
             self.days.insert(day);
             return received_ms;
@@ -55,6 +68,9 @@ impl Reception {
         let Some(times) = flows.column(Column::Received).map(AsArray::as_primitive::<TimestampMillisecondType>) else {
             return flows;
         };
+        if self.are_of_known_day(times) {
+            return flows;
+        }
         let before = self.replaced.get();
         let judged: TimestampMillisecondArray = times.iter().map(|time| time.map(|ms| self.judged(ms))).collect();
         if self.replaced.get() == before {
@@ -68,6 +84,14 @@ impl Reception {
             *place = judged;
         }
         RecordBatch::try_new(schema, columns).ok().and_then(|rows| FlowBatch::try_new(rows).ok()).unwrap_or(flows)
+    }
+
+    /// Whether all are of one day that there is a place for, as nearly always.
+    fn are_of_known_day(&self, times: &TimestampMillisecondArray) -> bool {
+        let Some((first, last)) = min(times).zip(max(times)) else { return false };
+        let [day, last_day] = [first, last].map(|ms| ms.div_euclid(DAY_MS));
+        let are_possible = [first, last].iter().all(|ms| self.possible_ms.contains(ms));
+        are_possible && day == last_day && self.days.contains(&day)
     }
 }
 

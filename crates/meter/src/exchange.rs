@@ -325,9 +325,10 @@ impl Exchange {
         counts: &mut MeterCounts,
     ) {
         let taken = ready.taken;
-        if !ready.fragments.is_empty() || taken.is_last {
+        if !ready.fragments.is_empty() || taken.is_last || turn.fragments.is_due(taken.clock_us) {
             let mut resolved = Resolved::default();
             turn.fragments.take(&ready.fragments, &mut resolved);
+            turn.fragments.pass(taken.clock_us, &mut resolved);
             if taken.is_last {
                 turn.fragments.finish(&mut resolved);
             }

@@ -3,10 +3,12 @@
 //! Only the first fragment of a packet has ports. They are remembered for the others; a fragment that comes before the
 //! first is held until that comes. Both have limits in number and time ([`FRAGMENTS_HELD_MAX`], [`FIRST_FRAGMENTS_MAX`],
 //! [`FRAGMENT_TIMEOUT_US`]); a fragment whose first one does not come within them is counted in the flow that has no
-//! ports (`fragments_without_first`), so that no packet is lost.
+//! ports (`fragments_without_first`), so that no packet is lost. Time passes with all packets, a block at a time: a fragment that
+//! is held keeps what came since from being known as handed on, and there may be no other fragment for hours.
 //!
 //! This is one table for all workers, since fragments find their worker only when they have ports. Whoever
-//! hands a block on locks it once, in the order of the blocks, and only when there is a fragment in the block.
+//! hands a block on locks it once, in the order of the blocks, and takes more than a look at it only when there is a fragment in
+//! the block or the time of one that is held has passed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -59,6 +61,11 @@ impl Held {
         }
         Digest { packet, marks: self.digest.marks | Digest::HELD, ..self.digest }
     }
+}
+
+/// Whether what came at one time has had its time at another.
+fn is_over(since_us: i64, now_us: i64) -> bool {
+    now_us.saturating_sub(since_us) >= FRAGMENT_TIMEOUT_US
 }
 
 /// The table of all fragments.
@@ -130,10 +137,24 @@ impl Fragments {
         }
     }
 
+    /// Whether fragments are held, and the oldest entry of the table has had its time.
+    pub(crate) fn is_due(&self, now_us: i64) -> bool {
+        self.held_count > 0 && self.order.front().is_some_and(|&(_, since_us)| is_over(since_us, now_us))
+    }
+
+    /// Gives back fragments that were held for their time, as packets without fragments show that it has passed.
+    pub(crate) fn pass(&mut self, now_us: i64, resolved: &mut Resolved) {
+        while self.is_due(now_us)
+            && let Some((id, _)) = self.order.pop_front()
+        {
+            self.forget(id, resolved);
+        }
+    }
+
     /// Forgets what is too old or too much.
     fn expire(&mut self, now_us: i64, resolved: &mut Resolved) {
         while let Some(&(id, since_us)) = self.order.front()
-            && (now_us.saturating_sub(since_us) >= FRAGMENT_TIMEOUT_US || self.order.len() >= FIRST_FRAGMENTS_MAX)
+            && (is_over(since_us, now_us) || self.order.len() >= FIRST_FRAGMENTS_MAX)
         {
             self.order.pop_front();
             self.forget(id, resolved);

@@ -215,4 +215,10 @@ impl HistoryArchive {
     pub(crate) fn snapshot(&self) -> Result<Snapshot, WatchError> {
         Ok(self.handle()?.snapshot()?)
     }
+
+    /// Records that the books of these times have as lost; `None` without an archive that can be read.
+    pub(crate) fn lost_records(&self, from_ms: i64, to_ms: i64) -> Option<u64> {
+        let complete = self.snapshot().ok()?.completeness(from_ms, to_ms).ok()?;
+        Some(complete.lost_records.saturating_add(complete.lost_estimate))
+    }
 }

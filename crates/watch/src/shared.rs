@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use weir_chain::StopSignal;
@@ -10,6 +10,9 @@ use weir_reports::Journal;
 
 use crate::flow_source::HistoryArchive;
 use crate::report::Report;
+
+/// How long one that waits for a permit takes to notice that it is to leave.
+const LEAVE_WITHIN: Duration = Duration::from_millis(50);
 
 /// What a runner has to say while it runs.
 #[derive(Debug)]
@@ -56,11 +59,17 @@ impl Drop for Permit {
 }
 
 impl Shared {
-    /// Waits until a statement may run.
-    pub(crate) fn permit(&self) -> Permit {
-        // the sender is here, so there will be one
-        let _ = self.permits.1.recv();
-        Permit(self.permits.0.clone())
+    /// Waits until a statement may run. `None` when the one that waits is to leave: those that run may take long, and a stop
+    /// would wait for one after the other.
+    pub(crate) fn permit(&self, is_leaving: impl Fn() -> bool) -> Option<Permit> {
+        while !is_leaving() {
+            // the sender is here, so there will be one
+            if self.permits.1.recv_timeout(LEAVE_WITHIN).is_ok() {
+                let permit = Permit(self.permits.0.clone());
+                return Some(permit).filter(|_| !is_leaving());
+            }
+        }
+        None
     }
 
     pub(crate) fn notice(&self, text: String) {

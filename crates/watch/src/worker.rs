@@ -157,14 +157,14 @@ impl Worker {
             select! {
                 recv(windows) -> waiting => {
                     let Ok(waiting) = waiting else { break };
-                    if self.is_leaving() {
+                    self.counters.waiting.answer(&waiting);
+                    let is_asked = self.ask(&waiting.window);
+                    drop(waiting);
+                    self.counters.waiting.answered();
+                    if !is_asked {
                         self.leave(&windows);
                         break;
                     }
-                    self.counters.waiting.answer(&waiting);
-                    self.ask(&waiting.window);
-                    drop(waiting);
-                    self.counters.waiting.answered();
                 }
                 recv(panes_grown) -> grown => match grown {
                     Ok(grown) if !self.is_leaving() => self.aggregate(&grown),
@@ -287,7 +287,9 @@ impl Worker {
                 panes.close_through(next_ms, &mut closed);
                 for window in closed.drain(..) {
                     self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
-                    self.ask(&window);
+                    if !self.ask(&window) {
+                        return Ok(asked_through_ms);
+                    }
                 }
                 asked_through_ms = panes.closed_through().unwrap_or(next_ms);
             }
@@ -297,12 +299,12 @@ impl Worker {
     }
 
     /// Asks about a window, and keeps what it finds. A statement that fails is counted, and
-    /// reported until one works again.
-    fn ask(&mut self, window: &ClosedWindow) {
+    /// reported until one works again. False when the watch is to end before its turn comes: the window is not asked.
+    fn ask(&mut self, window: &ClosedWindow) -> bool {
         let state = WatchState { window_end_ms: window.end_ms, windows: self.watch.lengths() };
         let is_correction = window.is_correction;
         let longest = self.watch.longest(window);
-        let permit = self.shared.permit();
+        let Some(permit) = self.shared.permit(|| self.is_leaving()) else { return false };
         let asked = Instant::now();
         let history = if self.watch.query.has_history() { self.shared.history.snapshot().map(Some) } else { Ok(None) };
         let answer = history.and_then(|snapshot| self.reports_of(window, snapshot.map(Arc::new).as_ref()));
@@ -336,6 +338,7 @@ impl Worker {
                 self.keep(Vec::new(), Some(state).filter(|_| !is_correction));
             }
         }
+        true
     }
 
     /// What is reported of a window; `None` when the archive has too little of the past for it, which is said once.
@@ -386,7 +389,7 @@ impl Worker {
             return;
         }
         if let Some(window) = new.first().map(|report| report.window) {
-            let lost = self.lost(window.start_ms, window.end_ms);
+            let lost = self.shared.history.lost_records(window.start_ms, window.end_ms);
             for report in &mut new {
                 report.records_lost = lost;
             }
@@ -460,12 +463,6 @@ impl Worker {
         reports.retain(|report| !self.acknowledged.has(&report.watch, &report.key, report.window.end_ms));
         let acknowledged = found - reports.len();
         self.counters.reports_acknowledged.fetch_add(acknowledged as u64, Ordering::Relaxed);
-    }
-
-    /// Records that the books of these times have as lost.
-    fn lost(&self, from_ms: i64, to_ms: i64) -> Option<u64> {
-        let complete = self.shared.history.snapshot().ok()?.completeness(from_ms, to_ms).ok()?;
-        Some(complete.lost_records.saturating_add(complete.lost_estimate))
     }
 }
 

@@ -26,6 +26,7 @@ use weir_meter::{MeterOptions, Metering, Step, Worker};
 use weir_routes::SharedRouteTable;
 
 use crate::flow_filter::{FlowFilter, filtered_counter};
+use crate::reception::Reception;
 use configuration::Configuration;
 use open_files::OpenFiles;
 pub use options::MeterSourceOptions;
@@ -49,8 +50,9 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
           `flows_peak`, `tunnel_pairs_forgotten` (ends of tunnels, of which 1,048,576 are known at the same time: \
           a flow whose ends were forgotten and come again is told in two), `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \
           `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` \
-          (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read` and \
-          `files_failed`. With `routes` it counts `routes_peak` (prefixes), \
+          (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read`, \
+          `files_failed` and `times_replaced` (times of reception, which of captures are those of packets, of more than 1000 days \
+          in one file: the present stands for them). With `routes` it counts `routes_peak` (prefixes), \
           `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
           (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \
           in force). With `interface_retry` it counts `interfaces_lost` (how often all interfaces had gone away) and \
@@ -83,6 +85,7 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
             filter,
             filtered,
             files: configuration.open_files(),
+            reception: (!configuration.is_live()).then(|| Reception::of_packets(context)),
             configuration,
             notices,
             is_stopped,
@@ -122,6 +125,8 @@ struct MeterSource {
     filtered: Counter,
     configuration: Configuration,
     files: OpenFiles,
+    /// Judges times of reception; `None` for those of this system.
+    reception: Option<Reception>,
     notices: Notices,
     is_stopped: bool,
     /// How interfaces that have gone away are tried again; they are not without it.
@@ -170,17 +175,23 @@ impl Source for MeterSource {
         if self.retry.as_ref().is_some_and(Retry::is_waiting) {
             return Ok(if self.is_stopped { Pulled::Ended } else { self.try_again() });
         }
-        self.files.look(&self.metering, &self.notices, || self.workers.waiting());
+        let mut have_begun = self.files.look(&self.metering, &self.notices, || self.workers.waiting());
         let mut batches = Vec::new();
         let pulled = match &mut self.workers {
             Workers::Here(worker) => step(worker, &mut batches),
             Workers::Threads(threads) => threads.take(&mut batches)?,
         };
+        if !batches.is_empty() {
+            have_begun |= self.files.report_begun(&self.notices);
+        }
+        if let Some(reception) = &mut self.reception {
+            if have_begun {
+                reception.begin_file();
+            }
+            batches = batches.into_iter().map(|flows| reception.judged_flows(flows)).collect();
+        }
         let side_tables = self.telling.tell(batches.last());
         let mut side_tables = Some(side_tables);
-        if !batches.is_empty() {
-            self.files.report_begun(&self.notices);
-        }
         for flows in batches {
             let mut side_tables = side_tables.take().unwrap_or_default();
             side_tables.books = Some(BooksBatch::from_rows(&stored_rows(&flows)));
@@ -300,8 +311,10 @@ fn work(mut worker: Worker, batches: &Sender<FlowBatch>) {
 mod tests {
     use std::path::Path;
 
+    use std::collections::HashSet;
+
     use arrow::array::AsArray;
-    use arrow::datatypes::UInt32Type;
+    use arrow::datatypes::{TimestampMillisecondType, UInt32Type};
     use weir_chain::{AnyKind, compliance};
 
     use super::*;
@@ -386,6 +399,40 @@ mod tests {
             (meter.counter("packets_in_flows"), meter.counter("flows_ended"), meter.rows_out)
         };
         assert_eq!(run(1), run(3));
+    }
+
+    /// An archive has a file for each day of reception: a capture has flows of 1,000 at most, and of the present.
+    #[test]
+    fn a_capture_of_absurd_times_is_of_so_many_days() {
+        const DAY_MS: i64 = 86_400_000;
+        let folder = tempfile::tempdir().expect("a folder");
+        // each ends the flow of the one before
+        for name in ["one.pcap", "two.pcap"] {
+            let packets = (1..=2_500).map(|day| (day * DAY_MS * 1_000, frame(1_000)));
+            weir_testkit::write_capture(&folder.path().join(name), packets);
+        }
+        let read = |names: &[&str]| {
+            let files: Vec<_> = names.iter().map(|name| format!("'{}'", folder.path().join(name).display())).collect();
+            let options =
+                weir_chain::options::parse(&format!("files = [{}]\nworkers = 1", files.join(", "))).expect("options");
+            let context = ComponentContext::default();
+            let opener = configure(options).expect("right options");
+            let Ok(Built::Source(mut source)) = opener(&context) else { panic!("a source") };
+            let mut out = Outlet::new();
+            while !matches!(source.pull(&mut out).expect("no error"), Pulled::Ended) {}
+            let rows: Vec<_> = out.drain().map(|burst| burst.rows().clone()).collect();
+            let days = |name: &str| -> HashSet<i64> {
+                let times = rows.iter().filter_map(|rows| rows.column_by_name(name));
+                let times = times.flat_map(|times| times.as_primitive::<TimestampMillisecondType>().values().to_vec());
+                times.map(|ms| ms.div_euclid(DAY_MS)).collect()
+            };
+            (days("start").len(), days("received").len(), context.counters.counter("times_replaced").get())
+        };
+        // two flows end with the last packet
+        assert_eq!(read(&["one.pcap"]), (2_500, 1_001, 1_500));
+        let (starts, received, _) = read(&["one.pcap", "two.pcap"]);
+        assert_eq!(starts, 2_500);
+        assert!((1_001..=2_001).contains(&received), "{received}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod truth;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
@@ -592,6 +592,34 @@ fn a_stall_loses_nothing() {
     let stored: usize = drain(&mut collector).iter().map(Delivery::rows).sum();
     let total = |counter| collector.statistics().iter().map(|decoder| decoder.total(counter)).sum::<u64>();
     assert_eq!((stored, total(Counter::QueueDrops), total(Counter::KernelDrops)), (sent as usize, 0, 0));
+}
+
+/// The same for a second of 50,000 records/s, which the queue has no place for: they wait in the buffer of the kernel.
+#[test]
+fn a_stall_at_a_high_rate_loses_nothing() {
+    const RECORDS: u16 = 30;
+    const DATAGRAMS: u32 = 1_667;
+    /// What the kernel counts for one of them: a piece of memory of 2,048 octets, and 256 that describe it.
+    const COUNTED_OCTETS: usize = 2_304;
+    let options = CollectorOptions { queue_bursts_max: 2, queue_deliveries_max: 1, delivery_rows_max: 1, ..any_port() };
+    let mut collector = start(&options);
+    let socket = collector.sockets()[0];
+    // a quarter may be taken by datagrams that were read already
+    if socket.buffer_octets_granted / 4 * 3 < DATAGRAMS as usize * COUNTED_OCTETS {
+        return weir_testkit::skip("receive-buffer", "net.core.rmem_max is less than 2600000");
+    }
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    let begun = Instant::now();
+    for number in 0..DATAGRAMS {
+        let datagram = netflow5_packet(number * u32::from(RECORDS), RECORDS, 0);
+        sender.send_to(&datagram, socket.local).expect("send");
+        let due = Duration::from_micros(u64::from(number) * 600);
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    let stored: usize = drain(&mut collector).iter().map(Delivery::rows).sum();
+    let total = |counter| collector.statistics().iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+    let lost = [Counter::RecordsLost, Counter::QueueDrops, Counter::KernelDrops].map(total);
+    assert_eq!((stored, lost), (DATAGRAMS as usize * usize::from(RECORDS), [0; 3]));
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Mutex;
 
 use arrow::array::RecordBatch;
@@ -8,6 +9,7 @@ use weir_reports::{Journal, Retention};
 use weir_sql::standing::{QuerySetup, StandingEngine, StandingOptions, WindowKind, WindowSpec};
 
 use super::*;
+use crate::file::WatchFile;
 use crate::flow_source::{HistoryArchive, stream};
 use crate::following::FollowThread;
 use crate::panes::{PaneOptions, Panes};
@@ -52,6 +54,23 @@ fn followed(closed: Sender<WaitingWindow>) -> FollowedWatch {
         left_out: 0,
         is_ahead: false,
     }
+}
+
+/// What watches over a chain share, of which one may ask at a time.
+fn shared(journal: &Path) -> (Shared, Receiver<Message>) {
+    let (messages, taken) = bounded(10);
+    let shared = Shared {
+        archive: String::new(),
+        journal: Arc::new(Mutex::new(Journal::open(journal, Retention::default()).expect("a journal"))),
+        history: Arc::new(HistoryArchive::named(None)),
+        is_stream: true,
+        permits: permits(1),
+        messages,
+        joined: Arc::default(),
+        is_failed: Arc::default(),
+        stop: StopSignal::new(),
+    };
+    (shared, taken)
 }
 
 /// Three windows close, of two rows, one and one, and two of them may wait. A time has eight octets.
@@ -127,19 +146,8 @@ fn what_was_aggregated_takes_room_of_windows_that_wait() {
 #[test]
 fn nothing_waits_for_a_watch_that_panicked() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (messages, _taken) = bounded(10);
+    let (shared, _messages) = shared(folder.path());
     let (_control, controls) = unbounded();
-    let shared = Shared {
-        archive: String::new(),
-        journal: Arc::new(Mutex::new(Journal::open(folder.path(), Retention::default()).expect("a journal"))),
-        history: Arc::new(HistoryArchive::named(None)),
-        is_stream: true,
-        permits: permits(1),
-        messages,
-        joined: Arc::default(),
-        is_failed: Arc::default(),
-        stop: StopSignal::new(),
-    };
     let (closed, windows) = bounded(1);
     let watch = followed(closed);
     let (feed, source) = stream(2, true);
@@ -158,4 +166,43 @@ fn nothing_waits_for_a_watch_that_panicked() {
     assert!(worker.join().is_err());
     assert!(follower.join().expect("the follower does not panic").is_ok());
     assert!(taken < 1_000 && !feed.send(&flow(0)), "{taken}");
+}
+
+/// The question of another watch takes long, and all are stopped while a window waits for its turn: it is not asked any more, and
+/// how far the watch is stays before it, so that the next start asks.
+#[test]
+fn a_window_whose_turn_comes_after_the_stop_is_left_to_the_next_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (shared, _messages) = shared(folder.path());
+    let text = "query = \"SELECT count(*) AS n FROM TUMBLE(flows, received, INTERVAL '1' SECOND)\"\nzone = 'UTC'";
+    let file = WatchFile::parse(text, "one", Path::new("")).expect("a watch");
+    let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
+    let watch = Watch::prepare(file, &engine, "").expect("a statement");
+    let (control, controls) = unbounded();
+    let counters = Arc::<WatchCounters>::default();
+    let worker = Worker::start(watch, Arc::clone(&counters), control, &Arc::default(), &shared).expect("a thread");
+    let Ok(FollowCommand::Join(mut followed)) = controls.recv() else { panic!("it joins") };
+    let counts = || counters.counts(weir_notify::NotifyCounts::default());
+    let mut hand_over = |second: i64| {
+        let mut ended = Vec::new();
+        followed.panes.take(&flow(second * 1_000), &mut ended);
+        followed.panes.close_through((second + 1) * 1_000, &mut ended);
+        followed.hand_over(ended, false);
+    };
+    hand_over(0);
+    while counts().windows_answered + counts().windows_failed == 0 {
+        thread::yield_now();
+    }
+    let other = shared.permit(|| false).expect("it is free");
+    hand_over(1);
+    while counts().waiting.windows > 0 {
+        thread::yield_now();
+    }
+    shared.stop.set();
+    drop(other);
+    worker.join().expect("it does not panic");
+    let (closed, answered, failed) = (counts().windows_closed, counts().windows_answered, counts().windows_failed);
+    assert_eq!((closed, answered, failed), (2, 1, 0));
+    let state = locked(&shared.journal).state("one").expect("a state");
+    assert_eq!(state.map(|state| state.window_end_ms), Some(1_000));
 }

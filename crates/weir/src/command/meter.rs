@@ -490,6 +490,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("handshakes_cut", "handshakes too long, or too many at the same time, to be looked at whole"),
     ("payloads_malformed", "payloads of a known protocol that contradict themselves"),
     ("files_failed", "files that could not be read to their end"),
+    ("times_replaced", "flows of more than 1000 days in one file: now is taken for the time of their reception"),
     ("routes_defective", "records of routes that could not be used"),
     ("routes_reloads_failed", "times that changed routes were not used"),
 ];

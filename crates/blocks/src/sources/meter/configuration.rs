@@ -62,6 +62,11 @@ impl Configuration {
         Ok(Self { options: meter_options, workers: packets.workers, files, ends, filter, live, retry, routes })
     }
 
+    /// Whether packets come from interfaces, with the times of this system.
+    pub(super) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// The interfaces, for a line about them.
     pub(super) fn interfaces(&self) -> String {
         let names = self.live.as_ref().map(|live| live.interfaces.join(", ")).unwrap_or_default();
