@@ -135,15 +135,12 @@ impl OpenKeys {
     /// Octets that a row will take in addition of the key of a name, which has this place, if any. Its session ends here at the
     /// earliest.
     pub(super) fn more_octets(&self, place: Option<usize>, name: &[u8], end_ms: i64) -> u64 {
-        let more = match place.and_then(|place| self.keys.get(place)) {
-            Some(key) => {
-                let left_over = if end_ms < key.look_at_ms { TIME_OCTETS } else { 0 };
-                key.more_rows() * size_of::<KeptRow>() + left_over
-            }
-            None => {
-                let place = if self.free.is_empty() { PLACE_OCTETS } else { 0 };
-                place + named_octets(name) + ROWS_MIN * size_of::<KeptRow>()
-            }
+        let more = if let Some(key) = place.and_then(|place| self.keys.get(place)) {
+            let left_over = if end_ms < key.look_at_ms { TIME_OCTETS } else { 0 };
+            key.more_rows() * size_of::<KeptRow>() + left_over
+        } else {
+            let place = if self.free.is_empty() { PLACE_OCTETS } else { 0 };
+            place + named_octets(name) + ROWS_MIN * size_of::<KeptRow>()
         };
         more as u64
     }
