@@ -37,6 +37,7 @@ pub(crate) const ROOMS: &[&str] = &[
     "blocks",
     "cassandra",
     "prometheus",
+    "rrdtool",
     "snmp",
     "sql",
     "watch",
@@ -46,7 +47,7 @@ pub(crate) const ROOMS: &[&str] = &[
     "weir",
 ];
 /// Rooms that speak with the systems of others; each has the folder `adapters/<word>`.
-const ADAPTERS: &[&str] = &["cassandra", "prometheus", "snmp"];
+const ADAPTERS: &[&str] = &["cassandra", "prometheus", "rrdtool", "snmp"];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
 /// The first room that may pull the query engine.

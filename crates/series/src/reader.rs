@@ -344,7 +344,7 @@ impl Fetched {
     }
 
     /// Adds these series without a value, where they have none: in a complete family they were zero in every known step.
-    pub(crate) fn add_silent(&mut self, ids: impl Iterator<Item = SeriesId>) {
+    pub fn add_silent(&mut self, ids: impl Iterator<Item = SeriesId>) {
         let known: BTreeSet<SeriesId> = self.series.iter().map(|series| series.id).collect();
         let is_finest = self.is_finest;
         let silent = ids.filter(|id| !known.contains(id));

@@ -65,6 +65,8 @@ mod open_files;
 mod planted;
 #[path = "weir/query.rs"]
 mod query;
+#[path = "weir/rrd.rs"]
+mod rrd;
 #[path = "weir/series.rs"]
 mod series;
 #[path = "weir/serve.rs"]

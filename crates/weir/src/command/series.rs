@@ -6,7 +6,6 @@ mod export;
 mod folder;
 mod forward;
 mod plot;
-mod rrdtool;
 mod source;
 
 use std::io;

@@ -1,14 +1,14 @@
 //! `weir series export`: for programs that keep series themselves.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
+use weir_rrdtool::{RrdFile, Rrdtool, file_name, last_update, reading};
 use weir_series::MetricKind;
 
-use super::rrdtool::last_updates;
 use super::source::{SeriesValues, Wanted};
 use super::{StepArgs, StoreArgs, check_by, check_keys};
 
@@ -126,22 +126,17 @@ impl Exported<'_> {
         kept.unwrap_or_else(|| ROWS_MIN.max(steps.known.len() as u64))
     }
 
-    /// Commands that make a file of each series, where there is none, and put its steps in. Counters are given as what there was in each step
-    /// (ABSOLUTE), which rrdtool makes a rate of.
+    /// Commands that make a file of each series, where there is none, and put its steps in.
     fn write_rrdtool(&self, out: &mut impl Write) -> io::Result<()> {
-        let (values, steps, rows) = (&self.values, self.values.steps(), self.rows());
+        let (values, steps) = (&self.values, self.values.steps());
         let step = i64::from(steps.step_secs);
         for series in 0..values.count() {
-            let file = file_name(self.by, values.key(series));
-            let last_update = self.last_updates.get(&file);
+            let name = file_name(self.by, values.key(series));
+            let last_update = self.last_updates.get(&name);
             if last_update.is_none() {
-                let start = steps.first_secs;
-                write!(out, "create {file} --start {start} --step {step}")?;
-                for spec in values.metrics() {
-                    let kind = if spec.kind == MetricKind::Counter { "ABSOLUTE" } else { "GAUGE" };
-                    write!(out, " DS:{}:{kind}:{}:0:U", spec.name, 2 * step)?;
-                }
-                writeln!(out, " RRA:AVERAGE:0.5:1:{rows} RRA:MAX:0.5:12:{}", rows / 12 + 1)?;
+                let (metrics, rows) = (values.metrics(), self.rows());
+                let file = RrdFile { name: &name, step_secs: steps.step_secs, metrics, rows };
+                writeln!(out, "{}", file.create(steps.first_secs))?;
             }
             let metrics: Vec<Vec<_>> =
                 (0..values.metrics().len()).map(|metric| values.totals(series, metric).collect()).collect();
@@ -150,14 +145,7 @@ impl Exported<'_> {
                 if last_update.is_some_and(|last| end <= *last) {
                     continue;
                 }
-                let mut line = format!("update {file} {end}");
-                for totals in &metrics {
-                    let _ = match totals[at] {
-                        None => write!(line, ":U"),
-                        Some(total) => write!(line, ":{total}"),
-                    };
-                }
-                writeln!(out, "{line}")?;
+                writeln!(out, "update {name} {}", reading(end, metrics.iter().map(|totals| totals[at])))?;
             }
         }
         Ok(())
@@ -169,38 +157,27 @@ fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// The name of a file, another one for each key, without letters that a shell or rrdtool reads otherwise: `-` for a blank, `,` for a
-/// colon, `+` for a slash, and `%` with its octets for every other one.
-fn file_name(by: &str, key: &str) -> String {
-    let mut name = format!("{by}_");
-    for letter in key.chars() {
-        match letter {
-            ' ' => name.push('-'),
-            ':' | '/' => name.push(if letter == ':' { ',' } else { '+' }),
-            letter if letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_') => name.push(letter),
-            letter => letter.encode_utf8(&mut [0; 4]).bytes().for_each(|octet| {
-                // writing to a string cannot fail
-                let _ = write!(name, "%{octet:02x}");
-            }),
-        }
+/// When each of these files of the current folder was updated last, in seconds since the epoch; of those that are there.
+///
+/// # Errors
+/// When rrdtool cannot be run, or cannot read one of them: making it anew would lose what it has.
+fn last_updates(files: impl Iterator<Item = String>) -> anyhow::Result<HashMap<String, i64>> {
+    let files: Vec<String> = files.filter(|file| Path::new(file).exists()).collect();
+    if files.is_empty() {
+        return Ok(HashMap::new());
     }
-    name.push_str(".rrd");
-    name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::file_name;
-
-    #[test]
-    fn each_key_has_a_file_of_its_own() {
-        let keys = ["a b", "a/b", "a:b", "a-b", "a%2db", "a\nb", "ä", "-", "2001:db8::1", "10.0.0.0/8", "a,b", "a+b"];
-        let mut names: Vec<_> = keys.iter().map(|key| file_name("host", key)).collect();
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-,+%".contains(letter);
-        assert!(names.iter().all(|name| name.chars().all(is_plain)), "{names:?}");
-        assert_eq!(names[8..10], ["host_2001,db8,,1.rrd", "host_10.0.0.0+8.rrd"]);
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), keys.len());
+    let rrdtool = Rrdtool::start(Path::new("rrdtool"), Path::new("."));
+    let mut rrdtool = rrdtool.context("cannot run rrdtool, which says what the files in this folder have already")?;
+    let commands: Vec<String> = files.iter().map(|file| format!("last {file}")).collect();
+    let mut answers = Vec::new();
+    let asked = rrdtool.ask(commands.iter().map(String::as_str), |answer| answers.push(last_update(answer)));
+    let mut found = HashMap::new();
+    for (file, answer) in files.iter().zip(answers) {
+        let time = answer.map_err(|error| {
+            anyhow!("rrdtool cannot read {file}: ERROR: {error}\nhint: without --update it is made anew")
+        })?;
+        found.insert(file.clone(), time);
     }
+    asked.context("cannot ask rrdtool what the files in this folder have already")?;
+    Ok(found)
 }

@@ -1,14 +1,15 @@
-//! `weir series forward`: statistics to Prometheus and to Cassandra, while they grow or to their end.
+//! `weir series forward`: statistics to Prometheus, to Cassandra and to files of rrdtool, while they grow or to their end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use weir_chain::TimeSpan;
 use weir_forward::{
     StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStore,
 };
+use weir_rrdtool::{RrdError, RrdOptions, RrdStore};
 
 use super::source::SeriesSource;
 use super::{StoreArgs, check_by, step_of};
@@ -23,9 +24,14 @@ Examples:
     weir series forward -R flows --by src_addr --by exporter+in_if \\
       --to http://10.0.0.5:8428 --label collector=north
   Store what there is in the table series of a keyspace, and end:
-    weir series forward -R flows --to 'cassandra://10.0.0.1/weir?ttl=90d' --until-end";
+    weir series forward -R flows --to 'cassandra://10.0.0.1/weir?ttl=90d' --until-end
+  Keep a file of rrdtool for each exporter and interface in the folder rrd, in steps of 5 minutes:
+    weir series forward -R flows --by exporter --by exporter+in_if --step 5m --to rrd:rrd";
 
-/// Send statistics to Prometheus or Cassandra, while they grow
+/// What the address of a folder of files of rrdtool begins with.
+const RRD: &str = "rrd:";
+
+/// Send statistics to Prometheus, Cassandra or files of rrdtool, while they grow
 ///
 /// Steps are sent in the order of time, and the next one when the last one was acknowledged; the statistics keep how far they were
 /// sent. A receiver that is away is tried until it is back, and gets what it missed as long as the statistics keep it. The
@@ -35,13 +41,16 @@ Examples:
 /// weir_bytes{by, key, step} has the bytes of the step that ends at its time, so sum_over_time(weir_bytes[1h]) are those of an
 /// hour. To cassandra:// in the table series, with the columns that it has in weir sql.
 ///
+/// To rrd: into files of rrdtool in a folder, one for each series, as weir series export makes them: rrdtool runs as long as this
+/// does. A file that is there goes on after its last step; a new one gets what the statistics still have of its series.
+///
 /// Ends in order at SIGINT or SIGTERM, and at once when the receiver refuses who we are or has no such path.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct ForwardArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Send to this address: http://HOST:PORT, https://USER:PASSWORD@HOST/PATH or cassandra://HOST/KEYSPACE
+    /// Send to this address: http://HOST:PORT, https://USER:PASSWORD@HOST/PATH, cassandra://HOST/KEYSPACE or rrd:FOLDER
     ///
     /// Without a path, the one of Prometheus is taken, /api/v1/write.
     #[arg(long, value_name = "URL")]
@@ -52,7 +61,7 @@ pub(super) struct ForwardArgs {
     /// Send steps of this length [default: 1m, or the shortest when there are none of 1m]
     #[arg(long, value_name = "DURATION")]
     step: Option<TimeSpan>,
-    /// Keep how far statistics were sent under this name; each receiver needs one of its own [default: prometheus or cassandra]
+    /// Keep how far statistics were sent under this name; each receiver needs one of its own [default: prometheus, cassandra or rrdtool]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// End when everything that there is was sent
@@ -116,30 +125,51 @@ fn step_secs(args: &ForwardArgs, series: &dyn SeriesSource) -> anyhow::Result<u3
 
 /// Where the address leads, and what it is called.
 fn store(args: &ForwardArgs) -> anyhow::Result<(&'static str, Box<dyn StatisticsStore>)> {
+    if let Some(folder) = args.to.strip_prefix(RRD) {
+        refuse_remote_write_options(args, "a folder", "files of rrdtool have none")?;
+        return Ok(("rrdtool", Box::new(rrd(args, folder)?)));
+    }
     match args.to.split_once("://").map(|(scheme, _)| scheme) {
         #[cfg(feature = "prometheus")]
         Some("http" | "https") => Ok(("prometheus", Box::new(remote_write(args)?))),
         #[cfg(feature = "cassandra")]
         Some("cassandra") => {
             let options = crate::command::forward::cluster(&args.to).map_err(anyhow::Error::msg)?;
-            let unread = [
-                ("--label", !args.labels.is_empty()),
-                ("--token-file", args.token_file.is_some()),
-                ("--tls-ca", args.tls_ca.is_some()),
-            ];
-            if let Some((option, _)) = unread.iter().find(|(_, is_given)| *is_given) {
-                bail!(
-                    "{option} is of remote write, and '{}' is a cluster\nhint: its options follow a question mark, such as ?tls_ca=ca.pem",
-                    args.to.escape_debug()
-                );
-            }
+            let hint = "its options follow a question mark, such as ?tls_ca=ca.pem";
+            refuse_remote_write_options(args, "a cluster", hint)?;
             Ok(("cassandra", Box::new(weir_cassandra::CassandraStatistics::new(options)?)))
         }
         _ => bail!(
-            "statistics cannot be sent to '{}'\nhint: http://HOST:9090 for remote write, cassandra://HOST/KEYSPACE",
+            "statistics cannot be sent to '{}'\nhint: http://HOST:9090 for remote write, cassandra://HOST/KEYSPACE, rrd:FOLDER",
             args.to.escape_debug()
         ),
     }
+}
+
+/// An error about an option of remote write where statistics go to something else.
+fn refuse_remote_write_options(args: &ForwardArgs, what: &str, hint: &str) -> anyhow::Result<()> {
+    let unread = [
+        ("--label", !args.labels.is_empty()),
+        ("--token-file", args.token_file.is_some()),
+        ("--tls-ca", args.tls_ca.is_some()),
+    ];
+    if let Some((option, _)) = unread.iter().find(|(_, is_given)| *is_given) {
+        bail!("{option} is of remote write, and '{}' is {what}\nhint: {hint}", args.to.escape_debug());
+    }
+    Ok(())
+}
+
+fn rrd(args: &ForwardArgs, folder: &str) -> anyhow::Result<RrdStore> {
+    if folder.is_empty() {
+        bail!("'{RRD}' names no folder\nhint: --to rrd:FOLDER");
+    }
+    let options = RrdOptions::new(Path::new(folder), &args.store.folder()?);
+    RrdStore::new(options).map_err(|error| match &error {
+        RrdError::Program { source, .. } => {
+            anyhow!("{error}: {source}\nhint: it is in the package rrdtool of most systems")
+        }
+        RrdError::Folder { .. } => error.into(),
+    })
 }
 
 #[cfg(feature = "prometheus")]
@@ -161,7 +191,7 @@ fn explained(error: StatisticsForwardError) -> anyhow::Error {
         StatisticsForwardError::Store(_) => "\nhint: nothing is lost; forwarding goes on from here once it is mended",
         _ => return error.into(),
     };
-    anyhow::anyhow!("{error}{hint}")
+    anyhow!("{error}{hint}")
 }
 
 /// What was sent since it began, and what was not.
