@@ -364,7 +364,7 @@ fn rows<'a>(step: &'a StatisticsStep, series: &'a SeriesStore) -> Vec<Row<'a>> {
     // how many of the finest steps have the series
     let count = step.rows.column(5).as_primitive::<UInt32Type>();
     let column = |metric: &Metric| -> Option<&'a UInt64Array> {
-        step.rows.column_by_name(&metric.name).map(|column| column.as_primitive::<UInt64Type>())
+        step.rows.column_by_name(&metric.name).map(AsArray::as_primitive::<UInt64Type>)
     };
     let columns = |family: &'a Family| {
         let values = family.metrics.iter().map(column).collect();

@@ -156,7 +156,9 @@ mod tests {
     fn flows_of_few_pages_say_little() {
         let of = |pages: &[usize]| {
             let mut spread = SampleSpread::default();
-            pages.iter().for_each(|rows| spread.add(*rows));
+            for rows in pages {
+                spread.add(*rows);
+            }
             spread
         };
         // 25 pages alike: a standard error of one in five

@@ -116,7 +116,7 @@ pub(crate) fn fetched(file: &Path, fold: &str, step_secs: i64, until: i64) -> Va
     command.arg("fetch").arg(file).args([fold, "-r", &step_secs.to_string(), "-s", &from, "-e", &to]);
     let output = command.env("LC_ALL", "C").output().expect("rrdtool runs");
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success(), "{file:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
     let line = |line: &str| {
         let (time, values) = line.split_once(": ")?;
         let number = |text: &str| text.parse::<f64>().expect("a number");

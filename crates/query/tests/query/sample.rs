@@ -107,7 +107,9 @@ fn a_size_may_be_the_same_however_many_flows_there_are() {
     let sizes = ["any", "dst port 22", "dst port 443", "dst port 1"].map(|filter| {
         let (one_of, part) = sampled(&archive, &question(filter), SampleSize::OneOf(4));
         let mut spread = SampleSpread::default();
-        part.iter().for_each(|batch| spread.add(batch.num_rows()));
+        for batch in &part {
+            spread.add(batch.num_rows());
+        }
         (one_of, spread)
     });
     assert!(sizes.iter().all(|(one_of, _)| *one_of == 4), "{sizes:?}");

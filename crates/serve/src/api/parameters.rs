@@ -93,11 +93,6 @@ impl WhichFlows {
         FlowQuery { filter: self.filter.clone(), window: self.window, select, scaled: self.is_scaled }
     }
 
-    /// Whether packets and octets are scaled by sampling.
-    pub(crate) fn is_scaled(&self) -> bool {
-        self.is_scaled
-    }
-
     /// A question as text: what it is, its other parameters, and which flows it is about.
     pub(crate) fn text(&self, question: &str) -> String {
         format!("{question} {}", self.text)
