@@ -8,11 +8,31 @@ use std::sync::Arc;
 
 use arrow::array::NullBufferBuilder;
 use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray, StringArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use crate::elements::{ElementsColumn, offsets};
 use crate::{Column, ColumnType, FlowBatch, text};
+
+/// Gives back memory that values do not need, when that is at least half of it. Builders begin with room for as many rows as
+/// come at high rates, and batches of a few rows may be kept for hours.
+fn fitted<T>(mut values: Vec<T>) -> Vec<T> {
+    if values.len() <= values.capacity() / 2 {
+        values.shrink_to_fit();
+    }
+    values
+}
+
+/// The same for nulls; `None` when there are none.
+fn finished(mut nulls: NullBufferBuilder) -> Option<NullBuffer> {
+    let nulls = nulls.finish()?;
+    let length = nulls.len();
+    if length.div_ceil(8) > nulls.buffer().capacity() / 2 {
+        return Some(nulls);
+    }
+    let bits = Buffer::from(nulls.buffer().as_slice());
+    Some(NullBuffer::new(BooleanBuffer::new(bits, nulls.offset(), length)))
+}
 
 /// Values of a column of numbers or times, and which of them are null.
 #[derive(Debug)]
@@ -55,8 +75,8 @@ impl<T: ArrowPrimitiveType> NumberColumn<T> {
         }
     }
 
-    fn finish(mut self) -> (Vec<T::Native>, Option<NullBuffer>) {
-        (self.values, self.nulls.finish())
+    fn finish(self) -> (Vec<T::Native>, Option<NullBuffer>) {
+        (fitted(self.values), finished(self.nulls))
     }
 }
 
@@ -147,9 +167,9 @@ impl OctetsColumn {
         }
     }
 
-    fn finish(mut self) -> ArrayRef {
-        let nulls = self.nulls.finish();
-        Arc::new(BinaryArray::new(offsets(&self.ends), self.octets.into(), nulls))
+    fn finish(self) -> ArrayRef {
+        let octets = fitted(self.octets).into();
+        Arc::new(BinaryArray::new(offsets(&self.ends), octets, finished(self.nulls)))
     }
 }
 
@@ -183,9 +203,9 @@ impl TextColumn {
         }
     }
 
-    fn finish(mut self) -> ArrayRef {
-        let nulls = self.nulls.finish();
-        Arc::new(StringArray::new(offsets(&self.ends), self.text.into_bytes().into(), nulls))
+    fn finish(self) -> ArrayRef {
+        let text = fitted(self.text.into_bytes()).into();
+        Arc::new(StringArray::new(offsets(&self.ends), text, finished(self.nulls)))
     }
 }
 
@@ -409,11 +429,34 @@ impl FlowBatchBuilder {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::Array;
+    use arrow::array::{Array, AsArray};
     use arrow::datatypes::UInt32Type;
 
     use super::*;
     use crate::elements::elements_of_row;
+
+    /// A delivery at low rates has a few rows, and whoever keeps it keeps its memory.
+    #[test]
+    fn a_few_rows_take_little_memory_whatever_there_was_room_for() {
+        let mut builder = FlowBatchBuilder::new(32_768);
+        builder.begin_rows(3);
+        builder.time(Column::Received).extend([1, 2, 3].into_iter());
+        builder.u64(Column::Bytes).extend([10, 20, 30].into_iter());
+        builder.address(Column::SrcAddr).extend_fixed([[10, 0, 0, 1]; 3].into_iter());
+        builder.text(Column::ServerName).push(None);
+        builder.text(Column::ServerName).push(Some(b"weir.example"));
+        builder.text(Column::ServerName).push(None);
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(4));
+        builder.address(Column::SrcAddr).push(Some(&[0x20; 16]));
+        let batch = builder.finish();
+        let octets = batch.record_batch().get_array_memory_size();
+        assert!(octets < 2_000, "{octets} octets of 4 rows");
+        let bytes = batch.primitive::<UInt64Type>(Column::Bytes).expect("octets");
+        assert_eq!(bytes.iter().collect::<Vec<_>>(), [Some(10), Some(20), Some(30), None]);
+        let names = batch.column(Column::ServerName).expect("names").as_string::<i32>();
+        assert_eq!(names.iter().collect::<Vec<_>>(), [None, Some("weir.example"), None, None]);
+    }
 
     #[test]
     fn columns_that_a_group_lacks_are_null() {
