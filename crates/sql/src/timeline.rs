@@ -98,14 +98,14 @@ impl TimeLine {
         columns
     }
 
-    /// Draws the flows that `ask` gives with these columns, in batches of which `beside` makes something else.
+    /// Draws the flows that `ask` gives with these columns, in batches that `observe` sees, too.
     ///
     /// When flows were received is asked for once one of them has no other time, from the beginning: it takes as long to read as
     /// each of the others, and nearly all exporters tell a start or an end.
     pub fn draw<B, T, E, F>(
         self,
         ask: impl Fn(Vec<Column>) -> Result<B, E>,
-        beside: impl Fn(&mut T, &RecordBatch),
+        observe: impl Fn(&mut T, &RecordBatch),
     ) -> Result<(Self, T), E>
     where
         B: IntoIterator<Item = Result<RecordBatch, F>>,
@@ -113,7 +113,8 @@ impl TimeLine {
         E: From<F>,
     {
         let all = self.columns();
-        let timed = all.iter().copied().filter(|column| *column != Column::Received).collect();
+        let is_by_received = self.by.as_ref().is_some_and(|(column, _)| *column == Column::Received);
+        let timed = all.iter().copied().filter(|column| *column != Column::Received || is_by_received).collect();
         for (columns, is_last) in [(timed, false), (all, true)] {
             let (mut line, mut made) = (self.clone(), T::default());
             let mut is_whole = true;
@@ -123,7 +124,7 @@ impl TimeLine {
                 if !is_whole {
                     break;
                 }
-                beside(&mut made, &batch);
+                observe(&mut made, &batch);
             }
             if is_whole {
                 return Ok((line, made));
@@ -384,13 +385,12 @@ impl Steps {
     /// The place of the step that a moment is in, and how long it has been going on then; `None` outside of all steps. Without
     /// a division, which would take longer than everything else that is done for a flow.
     fn place(&self, ms: i64) -> Option<(usize, i64)> {
-        // times and steps of absurd clocks may not fit, but their difference does
-        let after_ms = ms.wrapping_sub(self.first.wrapping_mul(self.step_ms)).cast_unsigned();
+        // steps that begin before all times that fit are those of a clock that was never set
+        let after_ms = self.first.checked_mul(self.step_ms).and_then(|first_ms| ms.checked_sub(first_ms));
         let (mut place, mut rest);
-        if after_ms < 1 << f64::MANTISSA_DIGITS {
-            // numbers with a sign become fractions, and whole again, in one instruction
-            place = (after_ms.cast_signed() as f64 * self.per_ms) as i64;
-            rest = after_ms.cast_signed() - place * self.step_ms;
+        if let Some(after_ms) = after_ms.filter(|after_ms| (0..1 << f64::MANTISSA_DIGITS).contains(after_ms)) {
+            place = (after_ms as f64 * self.per_ms) as i64;
+            rest = after_ms - place * self.step_ms;
             // the product is rounded
             if rest < 0 {
                 (place, rest) = (place - 1, rest + self.step_ms);
@@ -398,8 +398,7 @@ impl Steps {
                 (place, rest) = (place + 1, rest - self.step_ms);
             }
         } else {
-            let step_ms = self.step_ms.cast_unsigned();
-            (place, rest) = ((after_ms / step_ms).cast_signed(), (after_ms % step_ms).cast_signed());
+            (place, rest) = (self.step_of(ms).saturating_sub(self.first), ms.rem_euclid(self.step_ms));
         }
         (0..self.count()).contains(&place).then_some((place as usize, rest))
     }

@@ -66,25 +66,62 @@ fn moments_are_in_the_steps_that_a_division_gives() {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (random >> 1).cast_signed() % below
     };
-    for step_ms in STEPS_MS.iter().copied().chain([1 << 40, 1 << 55, i64::MAX / 3]) {
+    let steps = STEPS_MS.iter().copied().chain([1 << 40, 5_798_205_849_600_000, 1 << 55, i64::MAX / 3]);
+    // the first times that there are, the last, and some between: a step at either end reaches over it
+    let first_ms = [i64::MIN, -NEW_YEAR_MS, 0, NEW_YEAR_MS, i64::MAX];
+    for (step_ms, first_ms) in steps.flat_map(|step_ms| first_ms.map(|first_ms| (step_ms, first_ms))) {
         let mut line = line(Measure::Flows, TimeWindow::default());
-        let count = STEPS_MAX.min(i64::MAX / step_ms);
-        let first = next(i64::MAX / step_ms - count + 1) - if step_ms % 10 == 0 { NEW_YEAR_MS / step_ms } else { 0 };
-        line.steps.amounts[0].grow(0, count as usize);
+        let first = first_ms.div_euclid(step_ms);
+        line.steps.amounts[0].grow(0, STEPS_MAX as usize);
         line.steps = Steps { step_ms, per_ms: 1.0 / step_ms as f64, first, ..line.steps };
-        let (from_ms, length_ms) = (first * step_ms, count * step_ms);
-        let edges = (0..count).flat_map(|step| [step * step_ms, step * step_ms + step_ms - 1]);
-        let moments: Vec<i64> = edges.chain((0..1000).map(|_| next(length_ms))).collect();
-        for after_ms in moments {
-            let expected = Some(((after_ms / step_ms) as usize, after_ms % step_ms));
-            assert_eq!(line.steps.place(from_ms + after_ms), expected, "{after_ms} in steps of {step_ms}");
-        }
-        let outside = [from_ms.checked_sub(1), from_ms.checked_add(length_ms), Some(i64::MIN), Some(i64::MAX)];
-        let outside = outside.into_iter().flatten().filter(|ms| !(from_ms..from_ms + length_ms).contains(ms));
-        for ms in outside {
-            assert_eq!(line.steps.place(ms), None, "{ms} in steps of {step_ms} from {from_ms}");
+        let edges = (-1..=STEPS_MAX).map(|step| (i128::from(first) + i128::from(step)) * i128::from(step_ms));
+        let moments = edges.flat_map(|edge| [edge - 1, edge, edge + 1]).filter_map(|moment| i64::try_from(moment).ok());
+        let moments: Vec<i64> = moments.chain((0..1000).map(|_| next(i64::MAX))).chain([i64::MIN, i64::MAX]).collect();
+        for moment in moments {
+            let (number, rest) = (moment.div_euclid(step_ms), moment.rem_euclid(step_ms));
+            let place = i128::from(number) - i128::from(first);
+            let expected = (0..i128::from(STEPS_MAX)).contains(&place).then_some((place as usize, rest));
+            assert_eq!(line.steps.place(moment), expected, "{moment} in steps of {step_ms} from {first_ms}");
         }
     }
+}
+
+/// Senders choose times: what does not fit beside the times of others is spread as it would be anywhere else.
+#[test]
+fn the_first_and_the_last_times_that_there_are_can_be_drawn() {
+    let flows = |times: &[(i64, i64)]| {
+        let times = |time: fn(&(i64, i64)) -> i64| -> ArrayRef {
+            Arc::new(TimestampMillisecondArray::from_iter_values(times.iter().map(time)))
+        };
+        RecordBatch::try_from_iter([("start", times(|flow| flow.0)), ("end", times(|flow| flow.1))]).expect("a batch")
+    };
+    let mut line = line(Measure::Flows, TimeWindow::default());
+    line.add(&flows(&[(i64::MIN, i64::MIN), (9_220_000_000_000_000_000, i64::MAX), (i64::MIN, i64::MAX)]));
+    let chart = line.chart(String::new(), 4);
+    let flows: Vec<f64> = chart.series[0].rates.iter().map(|rate| rate * chart.step_ms as f64 / 1000.0).collect();
+    assert!((flows.iter().sum::<f64>() - 3.0).abs() < 1e-9, "{flows:?}");
+    // half of the flow of all times is before the epoch, and the other one and all of the second after it
+    let epoch = chart.from_ms.unsigned_abs().div_ceil(chart.step_ms.unsigned_abs()) as usize;
+    assert!((flows[..epoch].iter().sum::<f64>() - 1.5).abs() < 0.01, "{flows:?}");
+}
+
+/// What a line is told apart by is read, whatever the other columns are needed for.
+#[test]
+fn flows_are_told_apart_by_when_they_were_received() {
+    let received: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![NEW_YEAR_MS; 2]).with_timezone("UTC"));
+    let all = [("start", Arc::clone(&received)), ("received", received)];
+    let ask = |columns: Vec<Column>| {
+        let all = all.iter().filter(|(name, _)| columns.iter().any(|column| column.name() == *name));
+        Ok::<_, ArrowError>([RecordBatch::try_from_iter(all.map(|(name, values)| (*name, Arc::clone(values))))])
+    };
+    let line = line(Measure::Flows, TimeWindow::default());
+    let mut label = Vec::new();
+    ColumnText::new(&weir_flow::schema::field(Column::Received), &all[1].1).push(0, &mut label);
+    let line = line.by(Column::Received, vec![String::from_utf8(label).expect("a text")]);
+    let (line, ()) = line.draw(ask, |(), _| ()).expect("a line");
+    let chart = line.chart(String::new(), 1);
+    // and none is among the others
+    assert_eq!((chart.series.len(), rates(&chart, 0)[0] * chart.step_ms as f64 / 1000.0), (1, 2.0));
 }
 
 /// When flows were received is read when one of them has no other time, and every flow is drawn once then; those without any
