@@ -58,9 +58,11 @@ impl Template {
                 limit: octets_of(SET_BODY_OCTETS_MAX),
             }),
             _ => {
-                let filled = fields.iter().zip(0..).filter(|(field, _)| field.length > 0).map(|(_, number)| number);
-                let filled = filled.collect();
-                Ok(Self { id, fields: fields.into_boxed_slice(), scope_count, filled, layout })
+                // nearly always all of them, so that what is allocated is what is kept
+                let mut filled = Vec::with_capacity(fields.len());
+                filled.extend(fields.iter().zip(0..).filter(|(field, _)| field.length > 0).map(|(_, number)| number));
+                let (fields, filled) = (fields.into_boxed_slice(), filled.into_boxed_slice());
+                Ok(Self { id, fields, scope_count, filled, layout })
             }
         }
     }
