@@ -15,16 +15,33 @@ impl<'a> Records<'a> {
         self.located.records
     }
 
+    #[inline]
     pub(crate) fn octets(self, positions: &FieldPositions<'_>, record: usize) -> &'a [u8] {
         positions.octets(self.body, record).unwrap_or_default()
     }
 
     /// The octets of a field of a record.
+    #[inline]
     pub(crate) fn octets_of(self, field: usize, record: usize) -> &'a [u8] {
         self.octets(&self.located.field(field), record)
     }
 
+    /// All octets of a record, length prefixes of its fields included.
+    pub(crate) fn whole(self, record: usize) -> &'a [u8] {
+        self.located.range(record).and_then(|range| self.body.get(range)).unwrap_or_default()
+    }
+
+    /// The octets of a record up to the end of a field, or none.
+    pub(crate) fn through(self, field: Option<usize>, record: usize) -> &'a [u8] {
+        let octets = || {
+            let (offset, length) = self.located.field(field?).get(record);
+            self.body.get(self.located.range(record)?.start..offset + length)
+        };
+        octets().unwrap_or_default()
+    }
+
     /// An integer of any length up to eight octets.
+    #[inline]
     pub(crate) fn number(self, field: usize, record: usize) -> Option<u64> {
         be_uint(self.octets(&self.located.field(field), record))
     }

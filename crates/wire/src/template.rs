@@ -73,12 +73,14 @@ impl Template {
     }
 
     /// Its fields in the order of the record, scope fields first.
+    #[inline]
     pub fn fields(&self) -> &[FieldSpecifier] {
         &self.fields
     }
 
     /// The fields that take octets of a record, or may, with their numbers: what is read record by record goes through
     /// these, so that its cost is bounded by the octets received.
+    #[inline]
     pub fn filled_fields(&self) -> impl ExactSizeIterator<Item = (usize, &FieldSpecifier)> + Clone {
         self.filled.iter().map(|&number| (usize::from(number), &self.fields[usize::from(number)]))
     }
@@ -94,6 +96,7 @@ impl Template {
     }
 
     /// Where each field is in a record.
+    #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
