@@ -267,6 +267,9 @@ impl WaitingSets {
 
     /// Moves all sets of a domain that is about to be forgotten to disk. Returns how many were dropped instead.
     pub(crate) fn forget_domain(&mut self, index: u32, domain: DomainKey) -> u64 {
+        if self.len() == 0 && self.recalls.is_empty() {
+            return 0;
+        }
         let all = std::mem::take(&mut self.released);
         let (released, kept): (VecDeque<_>, _) = all.into_iter().partition(|((of, _), _)| *of == index);
         self.released = kept;
