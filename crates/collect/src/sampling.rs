@@ -334,6 +334,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sampler_that_changes_from_record_to_record_changes_once() {
+        let mut samplers = Samplers::default();
+        let learned = learn(&mut samplers, 0, &[(34, 1)], &[5, 6, 7], false);
+        assert_eq!(learned.changes, [SamplerChange { sampler: Sampler::Any, before: None, now: 7 }]);
+        let fields = [(302, 1), (34, 1)];
+        let learned = learn(&mut samplers, 1, &fields, &[1, 10, 1, 20, 2, 10, 1, 30], false);
+        let change = |id, before, now| SamplerChange { sampler: Sampler::Numbered(id), before, now };
+        assert_eq!(learned.changes, [change(1, None, 20), change(2, None, 10), change(1, Some(20), 30)]);
+        assert_eq!((learned.new, samplers.of(1), samplers.of(2)), (2, Some(30), Some(10)));
+    }
+
+    #[test]
     fn samplers_beyond_the_limit_are_counted() {
         let mut samplers = Samplers::default();
         let body: Vec<u8> = (0..1_030_u16).flat_map(|id| [id.to_be_bytes(), [0, 9]].concat()).collect();

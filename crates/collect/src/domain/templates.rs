@@ -299,6 +299,32 @@ mod tests {
     }
 
     #[test]
+    fn those_of_a_kind_are_found_whatever_was_forgotten() {
+        let mut templates = DomainTemplates::new(10, 1_000);
+        let options = |number: u16| {
+            let fields = vec![FieldSpecifier::iana(10, 4), FieldSpecifier::iana(82, 4)];
+            Template::new(id(number), fields, 1).expect("a template")
+        };
+        let of_kinds = |templates: &DomainTemplates| {
+            [false, true].map(|options| {
+                let mut ids: Vec<u16> = templates.ids_of_kind(options).iter().map(|id| id.get()).collect();
+                ids.sort_unstable();
+                ids
+            })
+        };
+        (300..306).for_each(|number| templates.insert(template(number, 1), 0));
+        (400..403).for_each(|number| templates.insert(options(number), 0));
+        for forgotten in [301, 305, 400] {
+            templates.remove_one(id(forgotten));
+        }
+        assert_eq!(of_kinds(&templates), [vec![300, 302, 303, 304], vec![401, 402]]);
+        templates.remove(|compiled| [302, 401].contains(&compiled.template.id().get()));
+        templates.insert(template(307, 1), 0);
+        templates.remove_one(id(300));
+        assert_eq!(of_kinds(&templates), [vec![303, 304, 307], vec![402]]);
+    }
+
+    #[test]
     fn a_template_lives_for_three_refresh_intervals() {
         let mut templates = DomainTemplates::new(10, 1_000);
         templates.insert(template(256, 1), 0);
