@@ -67,10 +67,13 @@ impl Ledger {
 
     /// Opens the account of a new domain at this place, the next one or that of an account that was closed.
     pub(crate) fn open(&mut self, index: u32, key: DomainKey) {
-        let account = Account::new(key);
         match self.accounts.get_mut(index as usize) {
-            Some(closed) => *closed = account,
-            None => self.accounts.push(account),
+            Some(closed) => {
+                closed.key = key;
+                closed.pending.clear();
+                closed.written.clear();
+            }
+            None => self.accounts.push(Account::new(key)),
         }
     }
 
@@ -105,8 +108,8 @@ impl Ledger {
         let account = &mut self.accounts[index as usize];
         if !account.pending.is_empty() {
             // its entry in `changed` stays, and finds the account that has the place by then
-            let pending = std::mem::take(&mut account.pending);
-            write_line(&mut self.lines, self.minute_ms, account.key, pending.iter());
+            write_line(&mut self.lines, self.minute_ms, account.key, account.pending.iter());
+            account.pending.clear();
         }
     }
 
@@ -147,11 +150,10 @@ impl Ledger {
             if account.pending.is_empty() {
                 continue;
             }
-            let pending = std::mem::take(&mut account.pending);
-            for (counter, count) in pending.iter() {
-                account.written.add(counter, count);
-            }
-            write_line(&mut self.lines, self.minute_ms, account.key, pending.iter());
+            let Account { key, pending, written } = account;
+            pending.iter().for_each(|(counter, count)| written.add(counter, count));
+            write_line(&mut self.lines, self.minute_ms, *key, pending.iter());
+            pending.clear();
         }
         if self.unassigned.iter().any(|count| *count > 0) {
             let key =

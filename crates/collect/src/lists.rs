@@ -13,6 +13,9 @@ use crate::plan::{Plan, column_of_flags};
 use crate::records::Records;
 use crate::texts;
 
+/// Entries of a list that there is memory for at once, of values of an octet: a list of a datagram has no more.
+const ENTRIES_EXPECTED: usize = 1_500;
+
 /// A value in a list whose column the record leaves empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leaf<'a> {
@@ -42,6 +45,7 @@ pub(crate) fn write_leftovers(
                 continue;
             };
             entries.clear();
+            entries.reserve(octets.len().min(ENTRIES_EXPECTED));
             let position = target.row_len() as u16;
             let element = ElementId { enterprise: leftover.enterprise, id: leftover.id };
             undecodable += structured::walk(element, kind, octets, templates, &mut entries);
@@ -118,7 +122,10 @@ fn fits(column: Column, octets: &[u8]) -> bool {
 
 /// Writes one column after the other: of each row the only value, or bits that elements have each some of; else null.
 fn write_leaves(leaves: &mut [Leaf<'_>], rows: usize, builder: &mut FlowBatchBuilder) {
-    leaves.sort_by_key(|leaf| (leaf.column, leaf.row));
+    // of one element in one record they are sorted, and sorting them takes memory
+    if !leaves.is_sorted_by_key(|leaf| (leaf.column, leaf.row)) {
+        leaves.sort_by_key(|leaf| (leaf.column, leaf.row));
+    }
     for of_column in leaves.chunk_by(|a, b| a.column == b.column) {
         let column = of_column[0].column;
         let mut next = of_column.chunk_by(|a, b| a.row == b.row).peekable();

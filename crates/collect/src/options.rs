@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
-use std::net::IpAddr;
 
 use weir_flow::{OptionsKind, OptionsRow, OptionsRows, TableBatch};
 use weir_wire::Template;
@@ -109,7 +108,8 @@ impl OptionsTable {
         clock: &MessageClock,
     ) -> LeftOut {
         let kind = plan.kind(records);
-        let fields = Fields { template, plan, kind };
+        let source = self.hashes.hash_one(source_of(origin.key.session.source.ip())) as SourceHash;
+        let fields = Fields { template, plan, kind, source, scopes_end: plan.scopes.last().map(|scope| scope.field) };
         let rows_before = self.rows.len();
         let rows_max = records.body.len() / RECORD_OCTETS_MIN + FEW_RECORDS;
         let mut left_out = LeftOut::default();
@@ -164,7 +164,7 @@ impl OptionsTable {
         record: usize,
         clock: &MessageClock,
     ) -> bool {
-        let Fields { template, plan, kind } = *fields;
+        let Fields { template, plan, kind, .. } = *fields;
         let key = plan.key(kind, records, record);
         let key_octets = plan.key_octets.map(|field| records.octets_of(field, record)).filter(|o| !o.is_empty());
         let enterprise = match kind {
@@ -172,7 +172,7 @@ impl OptionsTable {
             _ => None,
         };
         let key_hash = self.key_hash(origin, fields, (enterprise, key, key_octets), records, record);
-        match self.change((key_hash, origin.key.session.source.ip()), template, records, record, clock.received_ms) {
+        match self.change((key_hash, fields.source), records.whole(record), clock.received_ms) {
             RecordChange::Unchanged => return true,
             RecordChange::OverLimit => return false,
             RecordChange::New => {}
@@ -225,28 +225,17 @@ impl OptionsTable {
         hasher.write_u32(origin.key.domain);
         hasher.write_u8(origin.key.version);
         hasher.write_u16(fields.template.id().get());
-        for scope in &fields.plan.scopes {
-            hash_octets(&mut hasher, records.octets_of(scope.field, record));
-        }
+        // scopes come first, and there may be a thousand of an octet each
+        hash_octets(&mut hasher, records.through(fields.scopes_end, record));
         hasher.write_u64(key.unwrap_or(u64::MAX));
         hasher.write_u32(enterprise.unwrap_or(u32::MAX));
         hash_octets(&mut hasher, key_octets.unwrap_or_default());
         hasher.finish()
     }
 
-    fn change(
-        &mut self,
-        (key_hash, source): (u64, IpAddr),
-        template: &Template,
-        records: Records<'_>,
-        record: usize,
-        now_ms: i64,
-    ) -> RecordChange {
-        let mut hasher = self.hashes.build_hasher();
-        template.filled_fields().for_each(|(field, _)| hash_octets(&mut hasher, records.octets_of(field, record)));
-        let value_hash = hasher.finish();
+    fn change(&mut self, (key_hash, source): (u64, SourceHash), record: &[u8], now_ms: i64) -> RecordChange {
+        let value_hash = self.hashes.hash_one(record);
         let now_secs = u32::try_from(now_ms.max(0) / 1000).unwrap_or(u32::MAX);
-        let source = self.hashes.hash_one(source_of(source)) as SourceHash;
         let is_old = |written: &Written| now_secs.saturating_sub(written.written_secs) >= REPEATED_AFTER_SECS;
         if let Some(written) = self.written.get_mut(&key_hash) {
             if written.value_hash == value_hash && !is_old(written) {
@@ -285,6 +274,10 @@ struct Fields<'t> {
     template: &'t Template,
     plan: &'t OptionsPlan,
     kind: OptionsKind,
+    /// Of the exporter that sent them.
+    source: SourceHash,
+    /// The last scope that takes octets.
+    scopes_end: Option<usize>,
 }
 
 /// Whether a record is to be written.

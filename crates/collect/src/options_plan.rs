@@ -186,18 +186,26 @@ impl OptionsPlan {
                 text.push('…');
                 return;
             }
-            // a `String` takes everything
-            let _ = match &scope.name {
-                ScopeName::Known(name) => write!(text, "{name}="),
-                ScopeName::Type(number) => write!(text, "scope{number}="),
-                ScopeName::Element(ElementId { enterprise, id }) => write!(text, "{enterprise}/{id}="),
-            };
+            match &scope.name {
+                ScopeName::Known(name) => text.push_str(name),
+                ScopeName::Type(number) => {
+                    text.push_str("scope");
+                    push_number(text, (*number).into());
+                }
+                ScopeName::Element(ElementId { enterprise, id }) => {
+                    push_number(text, (*enterprise).into());
+                    text.push('/');
+                    push_number(text, (*id).into());
+                }
+            }
+            text.push('=');
             let octets = records.octets_of(scope.field, record);
             let shown = &octets[..octets.len().min(SCOPE_OCTETS_MAX / 4)];
-            let _ = match be_uint(shown) {
-                Some(number) if scope.is_number => write!(text, "{number}"),
-                _ => write!(text, "{}", AddressText(shown)),
-            };
+            match be_uint(shown) {
+                Some(number) if scope.is_number => push_number(text, number),
+                // a `String` takes everything
+                _ => drop(write!(text, "{}", AddressText(shown))),
+            }
             if shown.len() < octets.len() {
                 text.push('…');
             }
@@ -220,6 +228,19 @@ impl OptionsPlan {
         });
         lists.filter(|(element, _)| registry::element(element.enterprise, element.id).is_none()).collect()
     }
+}
+
+/// Appends a number in decimal digits. The formatting of the language costs several times as much, for each scope of each
+/// record that anybody sends.
+fn push_number(text: &mut String, number: u64) {
+    let mut digits = [0; 20];
+    let (mut first, mut rest) = (digits.len(), number);
+    while first == digits.len() || rest > 0 {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    text.push_str(std::str::from_utf8(&digits[first..]).unwrap_or_default());
 }
 
 pub(crate) fn number(field: Option<usize>, records: Records<'_>, record: usize) -> Option<u64> {

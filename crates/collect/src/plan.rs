@@ -4,8 +4,6 @@
 //! preferred element gets it and the others are kept among the elements without a column, so nothing is lost. Every
 //! field whose length a column cannot hold is kept there as well.
 
-use std::collections::BTreeMap;
-
 use weir_flow::{Column, ColumnType, registry};
 use weir_wire::element::PADDING_OCTETS;
 use weir_wire::fixed::FixedFormat;
@@ -83,6 +81,33 @@ impl Op {
             Self::ApplicationName { .. } => Column::Application,
         }
     }
+
+    /// The field of which the column keeps everything that it can say.
+    fn held_field(self, fields: &[FieldSpecifier], header_uptime: bool) -> Option<usize> {
+        let length = |field: usize| usize::from(fields[field].length);
+        let (field, is_held) = match self {
+            Self::Number { column, field } => (field, length(field) <= width(column.column_type())),
+            Self::Address { field, .. } | Self::Octets { field, .. } => (field, true),
+            // the column takes the first only when there is no second to lose
+            Self::EitherAddress { second, .. } => (second, true),
+            // a rounded quotient, or bits that may be of either, are not all that was said
+            // and of texts it is decided for each record what the column does not show
+            // a name is not the number
+            Self::EitherFlag { .. } | Self::Interval { .. } | Self::Text { .. } | Self::ApplicationName { .. } => {
+                return None;
+            }
+            // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
+            Self::Time { field, form, init_time, .. } => {
+                let is_held = match form {
+                    TimeForm::Seconds | TimeForm::Millis => true,
+                    TimeForm::Uptime => header_uptime && init_time.is_none() && length(field) <= 4,
+                    TimeForm::Ntp | TimeForm::DeltaMicros => false,
+                };
+                (field, is_held)
+            }
+        };
+        is_held.then_some(field)
+    }
 }
 
 /// A field kept among the elements without a column.
@@ -151,8 +176,8 @@ impl Plan {
             needs_uptime: false,
             wide_uptimes: Vec::new(),
         };
-        for (column, claims) in claims_of(fields) {
-            plan.place(column, claims, fields);
+        for claims in claims_of(fields).chunk_by(|one, other| one.column == other.column) {
+            plan.place(claims, fields);
         }
         plan.place_event_time(fields);
         plan.place_flags(fields);
@@ -202,19 +227,17 @@ impl Plan {
         self.ops.iter().any(|op| op.column() == column)
     }
 
-    /// Finds the field with the best claim on a column.
-    fn place(&mut self, column: Column, mut claims: Vec<(usize, usize)>, fields: &[FieldSpecifier]) {
-        let innermost = OF_THE_PACKETS_HEADERS.contains(&column);
-        claims.sort_unstable_by_key(|&(rank, field)| (rank, if innermost { fields.len() - field } else { field }));
-        let Some(&(_, field)) = claims.first() else { return };
+    /// Finds the field with the best claim on a column, of claims on it, the best first.
+    fn place(&mut self, claims: &[Claim], fields: &[FieldSpecifier]) {
+        let Some(&Claim { column, field, .. }) = claims.first() else { return };
         let op = match column.column_type() {
-            ColumnType::Address => match both_families(&claims, fields) {
+            ColumnType::Address => match both_families(claims, fields) {
                 Some((first, second)) => Op::EitherAddress { column, first, second },
                 None => Op::Address { column, field },
             },
             ColumnType::Mac | ColumnType::Octets => Op::Octets { column, field },
             ColumnType::Text => {
-                let fields = claims.iter().take(TEXT_FIELDS_MAX).map(|(_, field)| *field).collect();
+                let fields = claims.iter().take(TEXT_FIELDS_MAX).map(|claim| claim.field).collect();
                 self.texts.push(TextFields { column, fields });
                 Op::Text { column, texts: self.texts.len() - 1 }
             }
@@ -287,49 +310,43 @@ impl Plan {
     }
 
     fn keep_the_rest(&mut self, fields: &[FieldSpecifier], header_uptime: bool) {
-        for (field, specifier) in fields.iter().enumerate() {
-            let element = specifier.element;
-            let padding = element.enterprise == 0 && element.id == PADDING_OCTETS;
-            if specifier.length != 0 && !padding && !self.holds_all_of(field, *specifier, header_uptime) {
-                let (ElementId { enterprise, id }, other_family) = (element, self.other_family(field));
-                let texts = self.texts.iter().position(|texts| texts.fields.contains(&field));
+        let uses = self.field_uses(fields, header_uptime);
+        for ((field, specifier), FieldUse { is_held, other_family, texts }) in fields.iter().enumerate().zip(uses) {
+            let ElementId { enterprise, id } = specifier.element;
+            let padding = enterprise == 0 && id == PADDING_OCTETS;
+            if specifier.length != 0 && !padding && !is_held {
                 self.leftovers.push(Leftover { field, enterprise, id, other_family, texts, list: None });
             }
         }
     }
 
-    /// The later address of the other family that this one shares its column with.
-    fn other_family(&self, field: usize) -> Option<usize> {
-        self.ops.iter().find_map(|op| match *op {
-            Op::EitherAddress { first, second, .. } if first == field => Some(second),
-            _ => None,
-        })
+    /// What columns take of each field. It is found column by column: templates of a thousand fields come from anybody.
+    fn field_uses(&self, fields: &[FieldSpecifier], header_uptime: bool) -> Vec<FieldUse> {
+        let mut uses = vec![FieldUse::default(); fields.len()];
+        for op in &self.ops {
+            if let Op::EitherAddress { first, second, .. } = *op {
+                uses[first].other_family = Some(second);
+            }
+            if let Some(held) = op.held_field(fields, header_uptime) {
+                uses[held].is_held = true;
+            }
+        }
+        for (number, texts) in self.texts.iter().enumerate() {
+            texts.fields.iter().for_each(|&field| uses[field].texts = Some(number));
+        }
+        uses
     }
+}
 
-    /// Whether a column keeps everything that the field can say.
-    fn holds_all_of(&self, field: usize, specifier: FieldSpecifier, header_uptime: bool) -> bool {
-        self.ops.iter().any(|op| match *op {
-            Op::Number { column, field: written } => {
-                written == field && usize::from(specifier.length) <= width(column.column_type())
-            }
-            Op::Address { field: written, .. } | Op::Octets { field: written, .. } => written == field,
-            // the column takes the first only when there is no second to lose
-            Op::EitherAddress { second, .. } => second == field,
-            // a rounded quotient, or bits that may be of either, are not all that was said
-            // and of texts it is decided for each record what the column does not show
-            // a name is not the number
-            Op::EitherFlag { .. } | Op::Interval { .. } | Op::Text { .. } | Op::ApplicationName { .. } => false,
-            // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
-            Op::Time { field: written, form, init_time, .. } => {
-                written == field
-                    && match form {
-                        TimeForm::Seconds | TimeForm::Millis => true,
-                        TimeForm::Uptime => header_uptime && init_time.is_none() && specifier.length <= 4,
-                        TimeForm::Ntp | TimeForm::DeltaMicros => false,
-                    }
-            }
-        })
-    }
+/// What columns take of a field.
+#[derive(Debug, Clone, Default)]
+struct FieldUse {
+    /// A column keeps everything that the field can say.
+    is_held: bool,
+    /// See [`Leftover::other_family`].
+    other_family: Option<usize>,
+    /// See [`Leftover::texts`].
+    texts: Option<usize>,
 }
 
 /// Octets that a column of numbers holds.
@@ -362,21 +379,34 @@ fn fits(column: Column, specifier: FieldSpecifier) -> bool {
     }
 }
 
-/// The fields that may fill a column, each with its rank, for every column that any may fill.
-fn claims_of(fields: &[FieldSpecifier]) -> BTreeMap<Column, Vec<(usize, usize)>> {
-    let mut claims: BTreeMap<Column, Vec<(usize, usize)>> = BTreeMap::new();
+/// A field that may fill a column. The best one comes first, column by column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Claim {
+    column: Column,
+    /// Of its element among those of the column; 0 is preferred.
+    rank: usize,
+    /// Among fields of the same rank the smallest is preferred.
+    order: usize,
+    field: usize,
+}
+
+/// The fields that may fill columns, in the order of their claims.
+fn claims_of(fields: &[FieldSpecifier]) -> Vec<Claim> {
+    let mut claims = Vec::with_capacity(fields.len());
     for (field, specifier) in fields.iter().enumerate() {
         let of_element = Column::of_element(specifier.element.enterprise, specifier.element.id);
         if let Some((column, rank)) = of_element.filter(|(column, _)| fits(*column, *specifier)) {
-            claims.entry(column).or_default().push((rank, field));
+            let order = if OF_THE_PACKETS_HEADERS.contains(&column) { fields.len() - field } else { field };
+            claims.push(Claim { column, rank, order, field });
         }
     }
+    claims.sort_unstable();
     claims
 }
 
 /// The best claims of both families, in the order of the template.
-fn both_families(claims: &[(usize, usize)], fields: &[FieldSpecifier]) -> Option<(usize, usize)> {
-    let of_length = |length| claims.iter().map(|&(_, field)| field).find(|&field| fields[field].length == length);
+fn both_families(claims: &[Claim], fields: &[FieldSpecifier]) -> Option<(usize, usize)> {
+    let of_length = |length| claims.iter().map(|claim| claim.field).find(|&field| fields[field].length == length);
     let (v4, v6) = of_length(4).zip(of_length(16))?;
     Some((v4.min(v6), v4.max(v6)))
 }

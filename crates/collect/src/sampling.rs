@@ -6,6 +6,7 @@
 //! (a line card, or the exporter as a whole): that is believed where there is no doubt which sampler is meant.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use weir_wire::{ElementId, ScopeType, Template, value};
 
@@ -219,26 +220,58 @@ impl Samplers {
         let mut learned = SamplersLearned::default();
         for record in 0..records.len() {
             let Some(interval) = fields.rate(records, record).and_then(Rate::interval) else { continue };
-            let (sampler, known, samplers) = match (fields.sampler(records, record), fields.interface(records, record))
-            {
-                (Some(id), _) => (Sampler::Numbered(id), self.by_id.contains_key(&id), self.by_id.len()),
-                (None, Some(id)) => {
-                    (Sampler::OfInterface(id), self.by_interface.contains_key(&id), self.by_interface.len())
-                }
-                (None, None) => (Sampler::Any, true, 0),
+            let (sampler, before) = match (fields.sampler(records, record), fields.interface(records, record)) {
+                (Some(id), _) => (Sampler::Numbered(id), set_within(&mut self.by_id, free, id, interval)),
+                (None, Some(id)) => (Sampler::OfInterface(id), set_within(&mut self.by_interface, free, id, interval)),
+                (None, None) => (Sampler::Any, Known::Before(self.any.replace(interval))),
             };
-            if !known && (samplers >= SAMPLERS_MAX || free == 0) {
-                learned.refused += 1;
-                continue;
-            }
-            free -= usize::from(!known);
-            learned.new += usize::from(!known);
-            let before = self.set(sampler, interval);
-            if before != Some(interval) {
-                learned.changes.push(SamplerChange { sampler, before, now: interval });
+            let before = match before {
+                Known::Before(before) => before,
+                Known::Not => {
+                    free -= 1;
+                    learned.new += 1;
+                    None
+                }
+                Known::OverLimit => {
+                    learned.refused += 1;
+                    continue;
+                }
+            };
+            match learned.changes.last_mut() {
+                // as short a record as may be tells of the only sampler of a domain, and thousands fit into a set
+                Some(last) if last.sampler == sampler => last.now = interval,
+                _ if before == Some(interval) => {}
+                _ => learned.changes.push(SamplerChange { sampler, before, now: interval }),
             }
         }
         learned
+    }
+}
+
+/// What was known of a sampler before its interval was set.
+enum Known {
+    Before(Option<u32>),
+    /// It is a new one.
+    Not,
+    /// It would be one too many, and was not set.
+    OverLimit,
+}
+
+/// Sets the interval of a sampler, of which `free` more may be remembered.
+fn set_within(
+    samplers: &mut HashMap<u64, u32, foldhash::fast::RandomState>,
+    free: usize,
+    id: u64,
+    interval: u32,
+) -> Known {
+    let has_capacity = samplers.len() < SAMPLERS_MAX && free > 0;
+    match samplers.entry(id) {
+        Entry::Occupied(mut known) => Known::Before(Some(known.insert(interval))),
+        Entry::Vacant(place) if has_capacity => {
+            place.insert(interval);
+            Known::Not
+        }
+        Entry::Vacant(_) => Known::OverLimit,
     }
 }
 
@@ -298,6 +331,18 @@ mod tests {
         assert_eq!(samplers.only(), Some(10));
         learn(&mut samplers, 1, &[(302, 1), (34, 2)], &[5, 0, 50], false);
         assert_eq!((samplers.of(5), samplers.of(6), samplers.of(0)), (Some(50), Some(10), None));
+    }
+
+    #[test]
+    fn a_sampler_that_changes_from_record_to_record_changes_once() {
+        let mut samplers = Samplers::default();
+        let learned = learn(&mut samplers, 0, &[(34, 1)], &[5, 6, 7], false);
+        assert_eq!(learned.changes, [SamplerChange { sampler: Sampler::Any, before: None, now: 7 }]);
+        let fields = [(302, 1), (34, 1)];
+        let learned = learn(&mut samplers, 1, &fields, &[1, 10, 1, 20, 2, 10, 1, 30], false);
+        let change = |id, before, now| SamplerChange { sampler: Sampler::Numbered(id), before, now };
+        assert_eq!(learned.changes, [change(1, None, 20), change(2, None, 10), change(1, Some(20), 30)]);
+        assert_eq!((learned.new, samplers.of(1), samplers.of(2)), (2, Some(30), Some(10)));
     }
 
     #[test]

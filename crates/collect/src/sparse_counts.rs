@@ -39,6 +39,12 @@ impl SparseCounts {
         self.length == 0
     }
 
+    /// Counts from zero again.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        (self.length, self.all) = (0, None);
+    }
+
     /// Counts something. Nothing is counted by 0.
     #[inline]
     pub(crate) fn add(&mut self, counter: Counter, by: u64) {
@@ -106,11 +112,16 @@ mod tests {
             assert_eq!(counted, expected);
             let mut totals = [1; Counter::COUNT];
             sparse.add_to(&mut totals);
+            let has_all = sparse.all.is_some();
             assert_eq!(
                 totals.iter().sum::<u64>(),
                 Counter::COUNT as u64 + expected.iter().map(|(_, by)| by).sum::<u64>()
             );
-            assert_eq!((sparse.is_empty(), sparse.all.is_some()), (counters == 0, counters > FEW));
+            assert_eq!((sparse.is_empty(), has_all), (counters == 0, counters > FEW));
+            sparse.clear();
+            assert!(sparse.is_empty() && sparse.iter().next().is_none());
+            sparse.add(Counter::ALL[1], 7);
+            assert_eq!(sparse.iter().collect::<Vec<_>>(), [(Counter::ALL[1], 7)]);
         }
         assert!(size_of::<SparseCounts>() < size_of::<Counts>() / 4);
     }

@@ -32,6 +32,7 @@ impl ElementsColumn {
     }
 
     /// Adds an element to the row that is open.
+    #[inline]
     pub fn push(&mut self, enterprise: u32, id: u16, octets: &[u8]) {
         self.enterprises.push(enterprise);
         self.ids.push(id);
@@ -47,12 +48,14 @@ impl ElementsColumn {
 
     /// Adds what is in a list: `parent` is the list's position in the row, from 0, `record` the number of the record
     /// that it stands in, or of the value itself.
+    #[inline]
     pub fn push_nested(&mut self, enterprise: u32, id: u16, octets: &[u8], (parent, record): (u16, u16)) {
         self.nested.push((self.ids.len() as u32, parent, record));
         self.push(enterprise, id, octets);
     }
 
     /// Entries of the row that is open.
+    #[inline]
     pub fn row_len(&self) -> usize {
         self.ids.len() - self.row_ends.last().map_or(0, |end| *end as usize)
     }

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryBuilder, RecordBatch, StringBuilder, TimestampMillisecondBuilder, UInt8Builder,
-    UInt32Builder, UInt64Builder,
+    Array, ArrayBuilder, ArrayRef, AsArray, BinaryBuilder, GenericByteBuilder, PrimitiveBuilder, RecordBatch,
+    StringBuilder, TimestampMillisecondBuilder, UInt8Builder, UInt32Builder, UInt64Builder,
 };
-use arrow::datatypes::{DataType as ArrowType, UInt32Type, UInt64Type};
+use arrow::datatypes::{ArrowPrimitiveType, ByteArrayType, DataType as ArrowType, UInt32Type, UInt64Type};
 
 use crate::elements::{ElementsColumn, elements_of_row};
 use crate::registry::{self, DataType, Element};
@@ -144,6 +144,7 @@ impl OptionsRows {
 
     /// Appends a row with its elements: enterprise, number, octets.
     pub fn push<'a>(&mut self, row: &OptionsRow<'_>, elements: impl Iterator<Item = (u32, u16, &'a [u8])>) {
+        let at = self.rows;
         self.rows += 1;
         self.received.append_value(row.received_ms);
         self.exporter.append_value(row.exporter);
@@ -151,14 +152,14 @@ impl OptionsRows {
         self.version.append_value(row.export_version);
         self.kind.append_value(row.kind.name());
         self.scope.append_value(row.scope);
-        self.enterprise.append_option(row.enterprise);
-        self.key.append_option(row.key);
-        self.key_octets.append_option(row.key_octets);
-        self.name.append_option(row.name);
-        self.description.append_option(row.description);
-        self.interval.append_option(row.sampling_interval);
-        self.selected.append_option(row.packets_selected);
-        self.observed.append_option(row.packets_observed);
+        put(&mut self.enterprise, at, row.enterprise);
+        put(&mut self.key, at, row.key);
+        put_octets(&mut self.key_octets, at, row.key_octets);
+        put_octets(&mut self.name, at, row.name);
+        put_octets(&mut self.description, at, row.description);
+        put(&mut self.interval, at, row.sampling_interval);
+        put(&mut self.selected, at, row.packets_selected);
+        put(&mut self.observed, at, row.packets_observed);
         elements.for_each(|(enterprise, id, octets)| self.elements.push(enterprise, id, octets));
         self.elements.end_row();
     }
@@ -169,6 +170,15 @@ impl OptionsRows {
             return None;
         }
         let mut rows = std::mem::take(self);
+        let at = rows.rows;
+        pad(&mut rows.enterprise, at);
+        pad(&mut rows.key, at);
+        pad_octets(&mut rows.key_octets, at);
+        pad_octets(&mut rows.name, at);
+        pad_octets(&mut rows.description, at);
+        pad(&mut rows.interval, at);
+        pad(&mut rows.selected, at);
+        pad(&mut rows.observed, at);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(rows.received.finish().with_timezone("UTC")),
             Arc::new(rows.exporter.finish()),
@@ -190,6 +200,34 @@ impl OptionsRows {
             Ok(batch) => TableBatch::try_new(Table::ExporterOptions, batch),
             Err(error) => unreachable!("columns are built in the order of the schema: {error}"),
         }
+    }
+}
+
+/// Puts a number into a row; rows before it that have none are null. Most columns have a number in few rows only.
+fn put<T: ArrowPrimitiveType>(column: &mut PrimitiveBuilder<T>, row: usize, value: Option<T::Native>) {
+    if let Some(value) = value {
+        pad(column, row);
+        column.append_value(value);
+    }
+}
+
+/// Puts octets or a text into a row.
+fn put_octets<T: ByteArrayType>(column: &mut GenericByteBuilder<T>, row: usize, value: Option<&T::Native>) {
+    if let Some(value) = value {
+        pad_octets(column, row);
+        column.append_value(value);
+    }
+}
+
+fn pad<T: ArrowPrimitiveType>(column: &mut PrimitiveBuilder<T>, rows: usize) {
+    if column.len() < rows {
+        column.append_nulls(rows - column.len());
+    }
+}
+
+fn pad_octets<T: ByteArrayType>(column: &mut GenericByteBuilder<T>, rows: usize) {
+    if column.len() < rows {
+        column.append_nulls(rows - column.len());
     }
 }
 

@@ -6,6 +6,8 @@
 //! variable fields are written down (each takes at least one octet of the set, so the set's size bounds the
 //! memory); a fixed field after one is found relative to its end.
 
+use std::ops::Range;
+
 use crate::element::FieldSpecifier;
 use crate::error::{WireError, octets_of};
 use crate::value::variable_length;
@@ -75,11 +77,13 @@ impl Layout {
     }
 
     /// Length of every record in octets; `None` when any field is variable.
+    #[inline]
     pub fn fixed_record_len(&self) -> Option<usize> {
         self.variables.is_empty().then_some(self.tail as usize)
     }
 
     /// Length of the shortest record in octets; at least 1. An empty variable field takes one octet, its prefix.
+    #[inline]
     pub fn min_record_len(&self) -> usize {
         self.min_record_octets as usize
     }
@@ -94,17 +98,19 @@ impl Layout {
     /// can be found, since its length is unknown.
     pub fn locate<'s>(&'s self, body: &[u8], spans: &'s mut Spans) -> LocatedRecords<'s> {
         spans.rows.clear();
-        let mut located = LocatedRecords { records: 0, unread: body.len(), problem: None, layout: self, rows: &[] };
+        let mut located =
+            LocatedRecords { records: 0, unread: body.len(), end: 0, problem: None, layout: self, rows: &[] };
         if body.len() > SET_BODY_OCTETS_MAX {
             located.problem =
                 Some(WireError::SetTooLong { octets: octets_of(body.len()), limit: octets_of(SET_BODY_OCTETS_MAX) });
         } else if let Some(length) = self.fixed_record_len() {
             // `Template::new` refuses empty records; without one there is nothing to divide by.
             located.records = body.len().checked_div(length).unwrap_or(0);
-            located.unread = body.len() - located.records * length;
+            located.end = located.records * length;
+            located.unread = body.len() - located.end;
         } else {
             let (records, end, problem) = self.walk(body, &mut spans.rows);
-            (located.records, located.unread) = (records, body.len() - end);
+            (located.records, located.end, located.unread) = (records, end, body.len() - end);
             (located.problem, located.rows) = (problem, &spans.rows);
         }
         located
@@ -197,6 +203,8 @@ pub struct LocatedRecords<'s> {
     pub records: usize,
     /// Octets after the last whole record: padding, or what `problem` is about.
     pub unread: usize,
+    /// Where the last whole record ends.
+    end: usize,
     /// What stopped the search before the end of the set.
     pub problem: Option<WireError>,
     layout: &'s Layout,
@@ -206,6 +214,7 @@ pub struct LocatedRecords<'s> {
 impl<'s> LocatedRecords<'s> {
     /// Positions of field number `field`, in the order of the template. Every position of a record below
     /// `records` is within the body. A number past the template's last field yields empty positions.
+    #[inline]
     pub fn field(&self, field: usize) -> FieldPositions<'s> {
         let Some(&place) = self.layout.places.get(field) else {
             return FieldPositions::Fixed { offset: 0, stride: 0, length: 0 };
@@ -220,6 +229,20 @@ impl<'s> LocatedRecords<'s> {
                 place,
             }),
         }
+    }
+
+    /// Where this record is, length prefixes of its fields included. `None` for one that is not there.
+    #[inline]
+    pub fn range(&self, record: usize) -> Option<Range<usize>> {
+        if record >= self.records {
+            return None;
+        }
+        if let Some(length) = self.layout.fixed_record_len() {
+            return Some(record * length..(record + 1) * length);
+        }
+        let row_len = 1 + 2 * self.layout.variables.len();
+        let start = |record: usize| self.rows.get(record * row_len).map(|start| *start as usize);
+        Some(start(record)?..start(record + 1).unwrap_or(self.end))
     }
 }
 
@@ -241,6 +264,7 @@ pub enum FieldPositions<'s> {
 
 impl FieldPositions<'_> {
     /// Offset in the body and length of the field in this record. Only records below [`LocatedRecords::records`] exist.
+    #[inline]
     pub fn get(&self, record: usize) -> (usize, usize) {
         match self {
             Self::Fixed { offset, stride, length } => (offset.saturating_add(record.saturating_mul(*stride)), *length),
@@ -250,6 +274,7 @@ impl FieldPositions<'_> {
 
     /// The field's octets in this record of `body`, the one that was located; only records below
     /// [`LocatedRecords::records`] exist. `None` when the position is not in `body`.
+    #[inline]
     pub fn octets<'b>(&self, body: &'b [u8], record: usize) -> Option<&'b [u8]> {
         let (offset, length) = self.get(record);
         body.get(offset..)?.get(..length)
@@ -266,6 +291,7 @@ pub struct VariablePositions<'s> {
 
 impl VariablePositions<'_> {
     /// Offset in the body and length of the field in this record; `(0, 0)` for a record that is not there.
+    #[inline]
     pub fn get(&self, record: usize) -> (usize, usize) {
         let start = record.saturating_mul(self.row_len);
         let row = self.rows.get(start..).and_then(|rows| rows.get(..self.row_len));
@@ -277,6 +303,7 @@ impl VariablePositions<'_> {
         self.rows.chunks_exact(self.row_len).map(|row| self.in_row(row).unwrap_or((0, 0)))
     }
 
+    #[inline]
     fn in_row(&self, row: &[u32]) -> Option<(usize, usize)> {
         let anchor = usize::from(self.place.anchor);
         let offset = self.place.offset as usize;

@@ -58,9 +58,11 @@ impl Template {
                 limit: octets_of(SET_BODY_OCTETS_MAX),
             }),
             _ => {
-                let filled = fields.iter().zip(0..).filter(|(field, _)| field.length > 0).map(|(_, number)| number);
-                let filled = filled.collect();
-                Ok(Self { id, fields: fields.into_boxed_slice(), scope_count, filled, layout })
+                // nearly always all of them, so that what is allocated is what is kept
+                let mut filled = Vec::with_capacity(fields.len());
+                filled.extend(fields.iter().zip(0..).filter(|(field, _)| field.length > 0).map(|(_, number)| number));
+                let (fields, filled) = (fields.into_boxed_slice(), filled.into_boxed_slice());
+                Ok(Self { id, fields, scope_count, filled, layout })
             }
         }
     }
@@ -71,12 +73,14 @@ impl Template {
     }
 
     /// Its fields in the order of the record, scope fields first.
+    #[inline]
     pub fn fields(&self) -> &[FieldSpecifier] {
         &self.fields
     }
 
     /// The fields that take octets of a record, or may, with their numbers: what is read record by record goes through
     /// these, so that its cost is bounded by the octets received.
+    #[inline]
     pub fn filled_fields(&self) -> impl ExactSizeIterator<Item = (usize, &FieldSpecifier)> + Clone {
         self.filled.iter().map(|&number| (usize::from(number), &self.fields[usize::from(number)]))
     }
@@ -92,6 +96,7 @@ impl Template {
     }
 
     /// Where each field is in a record.
+    #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -12,6 +12,7 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// An unsigned integer of 0 to 8 octets, big-endian; also of fewer octets than its type has, with the leading
 /// zero octets left out (reduced-size encoding, RFC 7011 section 6.2). No octets read as 0.
+#[inline]
 pub fn be_uint(octets: &[u8]) -> Option<u64> {
     // The widths of the types are read in one go; they are nearly all there is.
     match octets.len() {

@@ -1,6 +1,6 @@
 //! The table of Observation Domains: found by their keys, made, evicted, forgotten.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::net::IpAddr;
 use std::ops::{Index, IndexMut};
 
@@ -148,8 +148,10 @@ impl Domains {
         let (key, sender) = (self[index].key, self[index].sender);
         self.shares.give_back_of(sender, 1);
         // the key may be that of a later session's domain already
-        if self.index.get(&key) == Some(&index) {
-            self.index.remove(&key);
+        if let hash_map::Entry::Occupied(entry) = self.index.entry(key)
+            && *entry.get() == index
+        {
+            entry.remove();
         }
         if self[index].activity.status != DomainStatus::Ended {
             self.sessions.remove(key.session, index);
@@ -200,11 +202,14 @@ impl Domains {
             // where there is no place at all, each forged address would have an entry
             return None;
         }
-        if !self.own.contains_key(&source) {
-            let shares = &self.shares;
-            self.own.retain(|other, _| shares.left_to(*other) == 0);
-        }
-        let own = self.own.entry(source).or_default();
+        let own = match self.own.entry(source) {
+            hash_map::Entry::Occupied(own) => own.into_mut(),
+            hash_map::Entry::Vacant(_) => {
+                let shares = &self.shares;
+                self.own.retain(|other, _| shares.left_to(*other) == 0);
+                self.own.entry(source).or_default()
+            }
+        };
         if !own.may_replace(now_ms, taken) {
             return None;
         }

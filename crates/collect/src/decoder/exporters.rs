@@ -26,7 +26,7 @@ use crate::rate::source_of;
 use crate::sequence::{Arrival, Outcome};
 use crate::session::{Session, Transport};
 use crate::state::format::StoredDomain;
-use crate::waiting::set::{SetKey, SetRun, WaitingSet};
+use crate::waiting::set::{SetRun, WaitingSet};
 use crate::waiting::spooled::OUTBOX_OCTETS_MAX;
 use crate::waiting::{KnownDomains, SpoolAnswer, WaitingSets};
 
@@ -103,14 +103,6 @@ impl Exporters {
         self.books.count_all(index, decoded.counts());
         if decoded.flows > 0 {
             self.count_records(index, Counter::RecordsStored, decoded.flows);
-        }
-    }
-
-    /// Counts sets that are gone without having been decoded.
-    fn count_expired(&mut self, key: DomainKey, sets: u64) {
-        match self.domains.find(&key) {
-            Some(index) => self.books.count(index, Counter::SetsExpired, sets),
-            None => self.books.ledger.count_forgotten(key, Counter::SetsExpired, sets),
         }
     }
 
@@ -219,7 +211,7 @@ impl Exporters {
         let key = self.domains[index].key;
         let dropped = self.waiting.forget_domain(index, key);
         if dropped > 0 {
-            self.count_expired(key, dropped);
+            self.books.count(index, Counter::SetsExpired, dropped);
         }
         let domain = &mut self.domains[index];
         self.templates.forget(domain, |_| true);
@@ -432,19 +424,17 @@ impl Exporters {
 
     /// Sends sets that have waited for too long, or are too many, to disk, or drops them.
     pub(super) fn move_waiting(&mut self, age_ms: i64) {
-        while let Some((SetKey { domain, .. }, numbers)) = self.waiting.drop_next(age_ms, &self.domains) {
-            self.give_up(domain, numbers.end - numbers.start, numbers);
+        while let Some((index, numbers)) = self.waiting.drop_next(age_ms, &self.domains) {
+            self.give_up(index, numbers.end - numbers.start, numbers);
         }
     }
 
-    /// Counts sets that are gone without having been decoded. Where numbers count records, how many were in them shows then: they
-    /// are missing.
-    fn give_up(&mut self, key: DomainKey, sets: u64, numbers: impl IntoIterator<Item = u64>) {
-        self.count_expired(key, sets);
-        if let Some(index) = self.domains.find(&key) {
-            for number in numbers {
-                self.settle(index, number, Some(0));
-            }
+    /// Counts sets of a domain that are gone without having been decoded. Where numbers count records, how many were in them shows
+    /// then: they are missing.
+    fn give_up(&mut self, index: u32, sets: u64, numbers: impl IntoIterator<Item = u64>) {
+        self.books.count(index, Counter::SetsExpired, sets);
+        for number in numbers {
+            self.settle(index, number, Some(0));
         }
     }
 
@@ -459,7 +449,11 @@ impl Exporters {
     pub(super) fn take_answer(&mut self, answer: SpoolAnswer) -> bool {
         let effect = self.waiting.take_answer(answer, self.time.age_ms, &self.domains);
         if let Some((key, numbers)) = effect.expired {
-            self.give_up(key.domain, numbers.len() as u64, numbers);
+            let sets = numbers.len() as u64;
+            match self.domains.find(&key.domain) {
+                Some(index) => self.give_up(index, sets, numbers),
+                None => self.books.ledger.count_forgotten(key.domain, Counter::SetsExpired, sets),
+            }
         }
         if effect.damaged > 0 {
             self.books.ledger.count_unassigned(Counter::SpoolDamaged, effect.damaged);

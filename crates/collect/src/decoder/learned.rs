@@ -119,9 +119,13 @@ impl LearnedOptions {
 
     /// Forgets a domain that is about to be forgotten.
     pub(super) fn forget(&mut self, index: u32, domain: &Domain) {
+        self.lists -= domain.templates.learned_lists().len();
+        if domain.samplers.is_empty() {
+            // it has reported nothing
+            return;
+        }
         self.samplers -= domain.samplers.len();
         self.shares.give_back(domain.key.session.source.ip(), domain.samplers.len());
-        self.lists -= domain.templates.learned_lists().len();
         self.exporters.forget(index, domain);
     }
 

@@ -92,13 +92,18 @@ impl Sequences {
     /// The hash of a datagram, for [`Sequences::observe`]; `None` when it is a duplicate.
     #[inline]
     pub(super) fn hash_unless_duplicate(&self, domain: &Domain, sequence: u32, payload: &[u8]) -> Option<u64> {
-        // Numbers that do not move say nothing about which datagram it is, and a stream delivers nothing twice.
-        let looks = self.duplicate_datagrams_max > 0 && domain.key.session.transport.is_datagrams();
-        if !looks || !domain.sequence.unit().shows_loss() {
+        if !self.looks_for_duplicates(domain) {
             return Some(0);
         }
         let hash = self.hasher.hash(payload);
         (!domain.duplicates.has(sequence, hash)).then_some(hash)
+    }
+
+    /// Numbers that do not move say nothing about which datagram it is, and a stream delivers nothing twice.
+    #[inline]
+    fn looks_for_duplicates(&self, domain: &Domain) -> bool {
+        let may_come_twice = domain.key.session.transport.is_datagrams();
+        self.duplicate_datagrams_max > 0 && may_come_twice && domain.sequence.unit().shows_loss()
     }
 
     /// Takes the next message of a domain at this place, with its hash.
@@ -110,7 +115,8 @@ impl Sequences {
         }
         let before = domain.sequence.unsettled();
         let outcome = domain.sequence.observe(arrival);
-        if domain.sequence.unit().of(arrival) > 0 || !arrival.complete {
+        let has_units = domain.sequence.unit().of(arrival) > 0 || !arrival.complete;
+        if has_units && self.looks_for_duplicates(domain) {
             domain.duplicates.remember(arrival.sequence, hash, self.duplicate_datagrams_max);
         }
         self.bound_unsettled(domain, before);

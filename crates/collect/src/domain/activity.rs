@@ -10,6 +10,8 @@
 //! Among equals the one that was silent for longest goes first. A domain whose records span a minute is protected while
 //! it goes on.
 
+use std::cmp::Ordering;
+
 use crate::Limits;
 
 /// How long the datagrams of a domain must have held records until the domain is protected.
@@ -18,12 +20,32 @@ const PROTECTED_AFTER_MS: i64 = 60_000;
 const ACTIVE_MS: i64 = 60_000;
 
 /// What keeps a domain from being evicted; the smallest goes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EvictionPriority {
     pub usefulness: Usefulness,
     /// Binary logarithm of the datagrams received; 0 when it has been silent for a while.
     pub datagrams_log: u32,
     pub heard_ms: i64,
+}
+
+impl EvictionPriority {
+    /// All of it in one number: a heap compares many for each domain that goes.
+    fn ordinal(self) -> u128 {
+        let heard = self.heard_ms as u64 ^ 1 << 63;
+        (self.usefulness as u128) << 96 | u128::from(self.datagrams_log) << 64 | u128::from(heard)
+    }
+}
+
+impl Ord for EvictionPriority {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.ordinal().cmp(&other.ordinal())
+    }
+}
+
+impl PartialOrd for EvictionPriority {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// What an exporter has sent.
@@ -124,6 +146,22 @@ mod tests {
         assert!(garbage.is_some() && garbage < templates && templates < few && few < more);
         let idle = with_records.eviction_priority(102_001, &limits, true).expect("not protected");
         assert_eq!((idle.usefulness, idle.datagrams_log), (Usefulness::Templates, 0));
+    }
+
+    #[test]
+    fn what_is_of_most_use_counts_first_and_then_how_much_and_when() {
+        let of = |usefulness, datagrams_log, heard_ms| EvictionPriority { usefulness, datagrams_log, heard_ms };
+        let ascending = [
+            of(Usefulness::Nothing, 0, i64::MIN),
+            of(Usefulness::Nothing, 0, -1),
+            of(Usefulness::Nothing, 0, 0),
+            of(Usefulness::Nothing, 0, i64::MAX),
+            of(Usefulness::Nothing, 1, i64::MIN),
+            of(Usefulness::Nothing, u32::MAX, 5),
+            of(Usefulness::Templates, 0, 0),
+            of(Usefulness::Records, 0, -5),
+        ];
+        assert!(ascending.is_sorted_by(|one, other| one < other));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Templates of one Observation Domain, each with the plan by which its records are read.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use weir_wire::structured::ListContext;
 use weir_wire::{ElementId, ListKind, Template, TemplateId};
@@ -27,6 +27,8 @@ pub(crate) struct CompiledTemplate {
     pub refreshed_ms: i64,
     /// Whether it was sent from another port of the exporter.
     pub borrowed: bool,
+    /// Its place among the templates of its kind.
+    place: usize,
 }
 
 impl CompiledTemplate {
@@ -39,7 +41,7 @@ impl CompiledTemplate {
     ) -> Self {
         let options = template.is_options().then(|| Box::new(OptionsPlan::compile(&template, version == 9)));
         let plan = Plan::compile(&template, version != 10, list_kind);
-        Self { plan, options, lists_known: 0, template, refreshed_ms, borrowed: false }
+        Self { plan, options, lists_known: 0, template, refreshed_ms, borrowed: false, place: 0 }
     }
 }
 
@@ -55,8 +57,8 @@ pub(crate) struct TemplateCount {
 pub(crate) struct DomainTemplates {
     version: u8,
     compiled: HashMap<TemplateId, CompiledTemplate, foldhash::fast::RandomState>,
-    /// Those of data, and those of options.
-    kinds: [BTreeSet<TemplateId>; 2],
+    /// Those of data, and those of options, in any order: all of a kind are withdrawn at once, however many others there are.
+    kinds: [Vec<TemplateId>; 2],
     fields: usize,
     /// How long they are used when they are not sent again.
     lifetime_ms: i64,
@@ -104,7 +106,7 @@ impl DomainTemplates {
 
     /// Those of options, or those of data.
     pub(crate) fn ids_of_kind(&self, options: bool) -> Vec<TemplateId> {
-        self.kinds[usize::from(options)].iter().copied().collect()
+        self.kinds[usize::from(options)].clone()
     }
 
     /// All of them.
@@ -132,14 +134,20 @@ impl DomainTemplates {
         let list_kind = |element| list_kinds::registered(element).or_else(|| learned.get(&element).copied());
         let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms, list_kind);
         compiled.lists_known = learned.len();
-        self.kinds[usize::from(compiled.template.is_options())].insert(compiled.template.id());
+        let kind = &mut self.kinds[usize::from(compiled.template.is_options())];
+        compiled.place = kind.len();
+        kind.push(compiled.template.id());
         self.compiled.insert(compiled.template.id(), compiled);
     }
 
     /// Forgets one template.
     pub(crate) fn remove_one(&mut self, id: TemplateId) -> TemplateCount {
         let Some(removed) = self.compiled.remove(&id) else { return TemplateCount::default() };
-        self.kinds[usize::from(removed.template.is_options())].remove(&id);
+        let kind = &mut self.kinds[usize::from(removed.template.is_options())];
+        kind.swap_remove(removed.place);
+        if let Some(moved) = kind.get(removed.place).and_then(|moved| self.compiled.get_mut(moved)) {
+            moved.place = removed.place;
+        }
         let fields = removed.template.fields().len();
         self.fields -= fields;
         TemplateCount { templates: 1, fields }
@@ -150,12 +158,15 @@ impl DomainTemplates {
         let before = TemplateCount { templates: self.compiled.len(), fields: self.fields };
         let mut left = 0;
         let kinds = &mut self.kinds;
+        kinds.iter_mut().for_each(Vec::clear);
         self.compiled.retain(|id, compiled| {
             let stays = !is_meant(compiled);
-            if !stays {
-                kinds[usize::from(compiled.template.is_options())].remove(id);
+            if stays {
+                left += compiled.template.fields().len();
+                let kind = &mut kinds[usize::from(compiled.template.is_options())];
+                compiled.place = kind.len();
+                kind.push(*id);
             }
-            left += if stays { compiled.template.fields().len() } else { 0 };
             stays
         });
         self.fields = left;
@@ -163,6 +174,7 @@ impl DomainTemplates {
         if templates > 0 {
             // a map never shrinks by itself
             self.compiled.shrink_to(self.compiled.len() * 2);
+            self.kinds.iter_mut().for_each(|kind| kind.shrink_to(kind.len() * 2));
         }
         TemplateCount { templates, fields: before.fields - left }
     }
@@ -284,6 +296,32 @@ mod tests {
         assert_eq!(templates.remove_expired(1_002), TemplateCount { templates: 1, fields: 1 });
         assert_eq!((templates.len(), templates.fields()), (2, 7));
         assert_eq!(templates.remove(|_| false), TemplateCount::default());
+    }
+
+    #[test]
+    fn those_of_a_kind_are_found_whatever_was_forgotten() {
+        let mut templates = DomainTemplates::new(10, 1_000);
+        let options = |number: u16| {
+            let fields = vec![FieldSpecifier::iana(10, 4), FieldSpecifier::iana(82, 4)];
+            Template::new(id(number), fields, 1).expect("a template")
+        };
+        let of_kinds = |templates: &DomainTemplates| {
+            [false, true].map(|options| {
+                let mut ids: Vec<u16> = templates.ids_of_kind(options).iter().map(|id| id.get()).collect();
+                ids.sort_unstable();
+                ids
+            })
+        };
+        (300..306).for_each(|number| templates.insert(template(number, 1), 0));
+        (400..403).for_each(|number| templates.insert(options(number), 0));
+        for forgotten in [301, 305, 400] {
+            templates.remove_one(id(forgotten));
+        }
+        assert_eq!(of_kinds(&templates), [vec![300, 302, 303, 304], vec![401, 402]]);
+        templates.remove(|compiled| [302, 401].contains(&compiled.template.id().get()));
+        templates.insert(template(307, 1), 0);
+        templates.remove_one(id(300));
+        assert_eq!(of_kinds(&templates), [vec![303, 304, 307], vec![402]]);
     }
 
     #[test]

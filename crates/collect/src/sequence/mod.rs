@@ -396,7 +396,9 @@ impl Sequence {
     /// Takes how many records a set had that waited, `None` when they could not all be counted. Once all sets
     /// of its datagram were decoded, it is known whether something is missing after it.
     pub(crate) fn set_decoded(&mut self, number: u64, records: Option<u32>) -> Outcome {
-        let at = self.waiting.partition_point(|waiting| waiting.end <= number);
+        // a flood has the oldest dropped
+        let is_first = self.waiting.front().is_none_or(|waiting| number < waiting.end);
+        let at = if is_first { 0 } else { self.waiting.partition_point(|waiting| waiting.end <= number) };
         let Some(waiting) = self.waiting.get_mut(at).filter(|waiting| waiting.first <= number) else {
             return Outcome::default();
         };

@@ -3,54 +3,62 @@
 //! When there are too many octets, the source that has most of them gives up its oldest set: whoever sends what is never
 //! decoded does not push out what others wait for.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use weir_wire::TemplateId;
 
-use super::set::SetRun;
+use super::chain::{Chain, Linked, Links};
+use super::set::{OVERHEAD_OCTETS, SetRun};
+use super::sources::Sources;
 
-/// Place of a domain in the decoder's table, and template.
+/// Domain and template.
 pub(super) type Key = (u32, TemplateId);
 
+/// The chains that sets are in, oldest first: all of them, those of their source, and those of their template.
+const ARRIVALS: usize = 0;
+const OF_SOURCE: usize = 1;
+const OF_TEMPLATE: usize = 2;
+
+/// A table with no more places than this is not made smaller.
+const SMALL: usize = 64;
+
 /// All Data Sets that wait in memory, in the order in which they came.
+///
+/// A flood adds a set and drops another one with each message, so neither searches: sets are in a table, and in chains by what
+/// they are looked for.
 #[derive(Debug, Default)]
 pub(super) struct MemorySets {
-    /// By running number of the first set, so that the first is the oldest. The sets are here and not by what they wait for,
-    /// since a flood adds at the one end and takes from the other, and memory in between is not touched.
-    arrivals: BTreeMap<u64, ArrivedSets>,
-    /// Domain, template, and running number of each, so that those of a template are in order.
-    numbers: BTreeSet<(Key, u64)>,
-    sources: HashMap<IpAddr, SourceSets, foldhash::fast::RandomState>,
-    /// The sources by the octets that they have; among equals the one whose oldest set is the oldest is the last.
-    largest: BTreeSet<(usize, Reverse<u64>, IpAddr)>,
+    table: Vec<Place>,
+    /// Places of the table that are free.
+    free: Vec<u32>,
+    arrivals: Chain,
+    templates: BTreeMap<Key, Chain>,
+    sources: Sources,
     octets: usize,
     sets: usize,
     next_number: u64,
 }
 
-/// Sets of a message with what they wait for, and the source that they count for.
+/// A place for sets of a message, with what they wait for.
 #[derive(Debug)]
-struct ArrivedSets {
+struct Place {
+    /// `None` when the place is free.
+    run: Option<SetRun>,
     key: Key,
-    source: IpAddr,
+    /// The source that they count for.
+    source: u32,
     /// When they came, by the clock of ages.
     age_ms: i64,
-    run: SetRun,
+    links: [Links; 3],
 }
 
-/// The sets of a source.
-#[derive(Debug, Default)]
-struct SourceSets {
-    octets: usize,
-    /// Their running numbers.
-    numbers: BTreeSet<u64>,
-}
+/// A place, when the table is at least half full, is within what a run is taken to cost.
+const _: () = assert!(2 * size_of::<Place>() + 2 * size_of::<u32>() <= OVERHEAD_OCTETS);
 
-impl SourceSets {
-    fn rank(&self, source: IpAddr) -> (usize, Reverse<u64>, IpAddr) {
-        (self.octets, Reverse(self.numbers.first().copied().unwrap_or_default()), source)
+impl Linked for Place {
+    fn links(&mut self, kind: usize) -> &mut Links {
+        &mut self.links[kind]
     }
 }
 
@@ -60,35 +68,72 @@ impl MemorySets {
         let number = self.next_number;
         self.next_number += run.sets() as u64;
         run.number_from(number);
-        let octets = run.octets();
-        self.octets += octets;
-        self.sets += run.sets();
-        self.arrivals.insert(number, ArrivedSets { key, source, age_ms, run });
-        self.numbers.insert((key, number));
-        let of_source = self.sources.entry(source).or_default();
-        self.largest.remove(&of_source.rank(source));
-        of_source.octets += octets;
-        of_source.numbers.insert(number);
-        self.largest.insert(of_source.rank(source));
+        self.keep((source, age_ms), key, run);
     }
 
-    /// Takes the sets away of which this is the first.
-    fn take_one(&mut self, number: u64) -> Option<(Key, SetRun)> {
-        let ArrivedSets { key, source, run, .. } = self.arrivals.remove(&number)?;
-        self.numbers.remove(&(key, number));
-        let octets = run.octets();
-        self.octets -= octets;
+    /// Puts sets into a place, and behind all that are there.
+    fn keep(&mut self, (address, age_ms): (IpAddr, i64), key: Key, run: SetRun) {
+        self.octets += run.octets();
+        self.sets += run.sets();
+        let source = self.sources.add(address, run.octets(), run.numbers().start);
+        let place = Place { run: Some(run), key, source, age_ms, links: Default::default() };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.table[at as usize] = place;
+                at
+            }
+            None => {
+                self.table.push(place);
+                self.table.len() as u32 - 1
+            }
+        };
+        self.arrivals.push(&mut self.table, ARRIVALS, at);
+        self.sources.get(source).sets.push(&mut self.table, OF_SOURCE, at);
+        self.templates.entry(key).or_default().push(&mut self.table, OF_TEMPLATE, at);
+    }
+
+    /// Takes the sets at this place away.
+    fn take(&mut self, at: u32) -> Option<(Key, SetRun)> {
+        let place = self.table.get_mut(at as usize)?;
+        let run = place.run.take()?;
+        let (key, source) = (place.key, place.source);
+        self.octets -= run.octets();
         self.sets -= run.sets();
-        let of_source = self.sources.get_mut(&source)?;
-        self.largest.remove(&of_source.rank(source));
-        of_source.octets -= octets;
-        of_source.numbers.remove(&number);
-        if of_source.numbers.is_empty() {
-            self.sources.remove(&source);
-        } else {
-            self.largest.insert(of_source.rank(source));
+        self.free.push(at);
+        self.arrivals.remove(&mut self.table, ARRIVALS, at);
+        if let Some(of_template) = self.templates.get_mut(&key) {
+            of_template.remove(&mut self.table, OF_TEMPLATE, at);
+            if of_template.is_empty() {
+                self.templates.remove(&key);
+            }
+        }
+        let of_source = &mut self.sources.get(source).sets;
+        of_source.remove(&mut self.table, OF_SOURCE, at);
+        let oldest = of_source.first;
+        self.sources.subtract(source, run.octets(), self.number_at(oldest));
+        if self.table.len() > SMALL && self.free.len() > self.table.len() / 2 {
+            self.compact();
         }
         Some((key, run))
+    }
+
+    /// Running number of the first set at a place.
+    fn number_at(&self, at: u32) -> Option<u64> {
+        self.table.get(at as usize)?.run.as_ref().map(|run| run.numbers().start)
+    }
+
+    /// Moves all sets into tables that are full.
+    fn compact(&mut self) {
+        let next_number = self.next_number;
+        let mut before = std::mem::replace(self, Self { next_number, ..Self::default() });
+        let mut at = before.arrivals.first;
+        while let Some(place) = before.table.get_mut(at as usize) {
+            at = place.links[ARRIVALS].next;
+            if let Some(run) = place.run.take() {
+                let address = before.sources.get(place.source).address;
+                self.keep((address, place.age_ms), place.key, run);
+            }
+        }
     }
 
     /// The number that the next set gets.
@@ -104,41 +149,36 @@ impl MemorySets {
 
     /// Whether sets wait for this template.
     pub(super) fn has(&self, domain: u32, template: TemplateId) -> bool {
-        self.numbers.range(((domain, template), 0)..=((domain, template), u64::MAX)).next().is_some()
+        self.templates.contains_key(&(domain, template))
     }
 
     /// The sets that waited for this template, oldest first.
     pub(super) fn remove(&mut self, domain: u32, template: TemplateId) -> Vec<SetRun> {
-        let removed = self.take((domain, template), (domain, template));
-        removed.into_iter().map(|(_, run)| run).collect()
+        let key = (domain, template);
+        let first = |sets: &Self| sets.templates.get(&key).map(|chain| chain.first);
+        std::iter::from_fn(|| first(self).and_then(|at| self.take(at))).map(|(_, run)| run).collect()
     }
 
     /// All sets of a domain, template by template.
     pub(super) fn remove_domain(&mut self, domain: u32) -> Vec<(TemplateId, SetRun)> {
-        let (Ok(first), Ok(last)) = (TemplateId::new(256), TemplateId::new(u16::MAX)) else {
-            return Vec::new();
-        };
-        self.take((domain, first), (domain, last))
-    }
-
-    fn take(&mut self, first: Key, last: Key) -> Vec<(TemplateId, SetRun)> {
-        let numbers: Vec<u64> = self.numbers.range((first, 0)..=(last, u64::MAX)).map(|(_, number)| *number).collect();
-        let taken = numbers.into_iter().filter_map(|number| self.take_one(number));
+        let of_domain = (domain, TemplateId::MIN)..=(domain, TemplateId::MAX);
+        let first = |sets: &Self| sets.templates.range(of_domain.clone()).next().map(|(_, chain)| chain.first);
+        let taken = std::iter::from_fn(|| first(self).and_then(|at| self.take(at)));
         taken.map(|((_, template), run)| (template, run)).collect()
     }
 
     /// The oldest sets of a message, if they came before this time; else, if there are more octets than this, the oldest of the
     /// source that has most of them.
     pub(super) fn pop_oldest(&mut self, before_ms: i64, octets_max: usize) -> Option<(Key, SetRun)> {
-        let (&number, oldest) = self.arrivals.first_key_value()?;
-        if oldest.age_ms < before_ms {
-            return self.take_one(number);
+        let oldest = self.arrivals.first;
+        if self.table.get(oldest as usize)?.age_ms < before_ms {
+            return self.take(oldest);
         }
         if self.octets <= octets_max {
             return None;
         }
-        let (_, Reverse(number), _) = *self.largest.last()?;
-        self.take_one(number)
+        let first = self.sources.largest()?.sets.first;
+        self.take(first)
     }
 
     /// Sets that wait.
@@ -154,7 +194,7 @@ impl MemorySets {
 
 #[cfg(test)]
 mod tests {
-    use super::super::set::{OVERHEAD_OCTETS, WaitingSet};
+    use super::super::set::WaitingSet;
     use super::*;
     use crate::clock::MessageClock;
 
@@ -180,7 +220,7 @@ mod tests {
         assert_eq!((sets.len(), sets.octets), (2, 2 * (10 + OVERHEAD_OCTETS)));
         assert!(sets.remove(1, id(257)).is_empty());
         assert_eq!(sets.remove_domain(1).len(), 1);
-        assert_eq!(sets.arrivals.len(), 1);
+        assert_eq!(sets.len(), 1);
     }
 
     #[test]
@@ -194,8 +234,8 @@ mod tests {
         assert_eq!([pop(&mut sets, 0), pop(&mut sets, 0)], [Some(0), None]);
         sets.remove(1, id(256));
         assert_eq!([pop(&mut sets, 3), pop(&mut sets, 3)], [Some(2), None]);
-        assert_eq!((sets.len(), sets.octets, sets.arrivals.len()), (0, 0, 0));
-        assert!(sets.sources.is_empty() && sets.largest.is_empty());
+        assert_eq!((sets.len(), sets.octets), (0, 0));
+        assert!(sets.sources.is_empty() && sets.templates.is_empty() && sets.arrivals.is_empty());
     }
 
     #[test]
@@ -212,5 +252,25 @@ mod tests {
         }
         assert_eq!(gone, (1..=20).map(|at| (0, at)).collect::<Vec<_>>(), "the oldest set is another's");
         assert!(sets.has(1, id(256)));
+    }
+    /// Sets that leave from the middle of the order, from all sources and templates, and the table that is made smaller meanwhile.
+    #[test]
+    fn the_order_stays_whatever_leaves() {
+        let mut sets = MemorySets::default();
+        let (domains, templates) = (5, 40_u16);
+        for at in 0..4_000_i64 {
+            add(&mut sets, (at % domains) as u32, 256 + (at % i64::from(templates)) as u16, at, 10);
+        }
+        for template in (0..templates).filter(|template| template % 8 != 0) {
+            let domain = u32::from(template) % domains as u32;
+            let times: Vec<_> =
+                sets.remove(domain, id(256 + template)).iter().map(|set| set.clock.received_ms).collect();
+            let expected = (0..100).map(|round| round * i64::from(templates) + i64::from(template));
+            assert_eq!(times, expected.collect::<Vec<_>>());
+        }
+        assert_eq!((sets.len(), sets.table.len() < 1_100), (500, true));
+        let left = std::iter::from_fn(|| sets.pop_oldest(i64::MAX, 0)).map(|(_, set)| set.clock.received_ms);
+        assert_eq!(left.collect::<Vec<_>>(), (0..4_000).filter(|at| at % 8 == 0).collect::<Vec<_>>());
+        assert!(sets.sources.is_empty() && sets.templates.is_empty() && sets.table.len() <= SMALL);
     }
 }

@@ -8,8 +8,10 @@
 //! because the oldest go there first; so what is in memory, and what comes meanwhile, waits until the disk has
 //! returned what it has, but no longer than [`RECALL_MS_MAX`]: a disk that hangs costs the order, not the flows.
 
+mod chain;
 mod memory;
 pub(crate) mod set;
+mod sources;
 pub(crate) mod spooled;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -237,9 +239,9 @@ impl WaitingSets {
         }
     }
 
-    /// Moves sets that are too old or too many to disk, one after the other. Returns the key and the numbers of the next ones for
+    /// Moves sets that are too old or too many to disk, one after the other. Returns the domain and the numbers of the next ones for
     /// which there was no place, and which are dropped; `None` when there is nothing more to do.
-    pub(crate) fn drop_next(&mut self, now_ms: i64, domains: &impl KnownDomains) -> Option<(SetKey, Range<u64>)> {
+    pub(crate) fn drop_next(&mut self, now_ms: i64, domains: &impl KnownDomains) -> Option<(u32, Range<u64>)> {
         let octets_max = self.octets_max.saturating_sub(self.released_octets);
         loop {
             // while the disk is behind, what there is memory for stays there
@@ -251,9 +253,9 @@ impl WaitingSets {
             let age_ms_max = if goes_to_disk { self.age_ms_max.min(MEMORY_MS_MAX) } else { self.age_ms_max };
             let before_ms = now_ms.saturating_sub(age_ms_max);
             let ((index, template), run) = self.memory.pop_oldest(before_ms, octets_max)?;
-            let (key, numbers) = (SetKey { domain: domains.key(index), template }, run.numbers());
-            if !self.spooled.put(key, run) {
-                return Some((key, numbers));
+            let numbers = run.numbers();
+            if !self.spooled.is_enabled() || !self.spooled.put(SetKey { domain: domains.key(index), template }, run) {
+                return Some((index, numbers));
             }
         }
     }
@@ -265,6 +267,9 @@ impl WaitingSets {
 
     /// Moves all sets of a domain that is about to be forgotten to disk. Returns how many were dropped instead.
     pub(crate) fn forget_domain(&mut self, index: u32, domain: DomainKey) -> u64 {
+        if self.len() == 0 && self.recalls.is_empty() {
+            return 0;
+        }
         let all = std::mem::take(&mut self.released);
         let (released, kept): (VecDeque<_>, _) = all.into_iter().partition(|((of, _), _)| *of == index);
         self.released = kept;
@@ -397,7 +402,7 @@ mod tests {
         let domains = OneDomain { has_template: false };
         let mut sets = waiting(false, &[1, 2, 1_900_000]);
         let dropped = [sets.drop_next(1_850_000, &domains), sets.drop_next(1_850_000, &domains)];
-        assert_eq!(dropped, [Some((key(), 0..1)), Some((key(), 1..2))]);
+        assert_eq!(dropped, [Some((DOMAIN, 0..1)), Some((DOMAIN, 1..2))]);
         assert_eq!((sets.drop_next(1_850_000, &domains), sets.len()), (None, 1));
         let mut sets = waiting(true, &[1, 2, 20_000]);
         assert_eq!(sets.drop_next(20_000, &domains), None);

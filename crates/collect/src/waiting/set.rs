@@ -20,7 +20,8 @@ pub(crate) struct WaitingSet {
 /// The number of sets that no account of sequence numbers waits for.
 pub(crate) const UNNUMBERED: u64 = u64::MAX;
 
-/// Octets that a run of sets costs while it is kept, in addition to what is in it: its entries in three trees that are at least half full.
+/// Octets that a run of sets costs while it is kept, in addition to what is in it: its place in a table that is at least half full,
+/// and what its template and source have.
 pub(super) const OVERHEAD_OCTETS: usize = 320;
 
 /// Most sets of a run. On disk each is by itself: so many short ones cost little more there than a long one.

@@ -1,7 +1,10 @@
-//! An allocator that counts what each thread has allocated, so that a limit on memory can be tested.
+//! An allocator that counts what each thread has allocated, so that a limit on memory can be tested. It is that of the binary, so
+//! that times are as they are there.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
+
+use mimalloc::MiMalloc;
 
 struct Counting;
 
@@ -13,7 +16,7 @@ thread_local! {
     static MOST: Cell<isize> = const { Cell::new(0) };
 }
 
-/// What the system takes for each allocation beside what was asked for.
+/// What an allocation takes in addition to what was asked for.
 const OVERHEAD_OCTETS: isize = 8;
 
 fn count(octets: isize) {
@@ -25,24 +28,24 @@ fn count(octets: isize) {
 }
 
 #[expect(unsafe_code, reason = "an allocator cannot be written without")]
-// SAFETY: everything is handed on to the system's allocator as it came.
+// SAFETY: everything is handed on to another allocator as it came.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize + OVERHEAD_OCTETS);
         // SAFETY: as required of our caller
-        unsafe { System.alloc(layout) }
+        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize) - OVERHEAD_OCTETS);
         // SAFETY: as required of our caller
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { MiMalloc.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size as isize - layout.size() as isize);
         // SAFETY: as required of our caller
-        unsafe { System.realloc(pointer, layout, size) }
+        unsafe { MiMalloc.realloc(pointer, layout, size) }
     }
 }
 
