@@ -37,7 +37,7 @@ pub(super) trait Linked {
 
 impl Chain {
     /// Whether nothing is in it.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.first == NOWHERE
     }
 

@@ -77,15 +77,12 @@ impl MemorySets {
         self.sets += run.sets();
         let source = self.sources.add(address, run.octets(), run.numbers().start);
         let place = Place { run: Some(run), key, source, age_ms, links: Default::default() };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.table[at as usize] = place;
-                at
-            }
-            None => {
-                self.table.push(place);
-                self.table.len() as u32 - 1
-            }
+        let at = if let Some(at) = self.free.pop() {
+            self.table[at as usize] = place;
+            at
+        } else {
+            self.table.push(place);
+            self.table.len() as u32 - 1
         };
         self.arrivals.push(&mut self.table, ARRIVALS, at);
         self.sources.get(source).sets.push(&mut self.table, OF_SOURCE, at);

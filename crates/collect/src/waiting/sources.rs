@@ -49,15 +49,12 @@ impl Sources {
             return source;
         }
         let new = SourceSets { address, octets, oldest: number, sets: Chain::default(), at: self.heap.len() };
-        let source = match self.free.pop() {
-            Some(source) => {
-                self.table[source as usize] = new;
-                source
-            }
-            None => {
-                self.table.push(new);
-                self.table.len() as u32 - 1
-            }
+        let source = if let Some(source) = self.free.pop() {
+            self.table[source as usize] = new;
+            source
+        } else {
+            self.table.push(new);
+            self.table.len() as u32 - 1
         };
         self.numbers.insert(address, source);
         self.heap.push(source);

@@ -180,7 +180,7 @@ impl Walk {
         let starts = (0..=located.records).map(|record| located.range(record).map(|range| range.start));
         let expected = std::iter::once(Some(0)).chain(ends.clone().map(Some)).take(located.records).chain([None]);
         assert!(starts.eq(expected), "records follow one another");
-        assert_eq!(ends.last().unwrap_or(0) + located.unread, body.len());
+        assert_eq!(ends.clone().next_back().unwrap_or(0) + located.unread, body.len());
         let mut octets_in_fields = 0;
         for field in 0..template.fields().len() {
             let positions = located.field(field);
