@@ -124,6 +124,11 @@ impl Reader {
             known.map_or_else(|| fields::part(name), |(_, column)| Part::Column(*column))
         };
         self.parts = names.iter().map(mapped).collect();
+        if self.dialect == Dialect::Csv && fields::is_of_nfdump(&names) {
+            for part in self.parts.iter_mut().filter(|part| **part == Part::Column(Column::Protocol)) {
+                *part = Part::NfdumpProtocol;
+            }
+        }
         let ignored = names.iter().zip(&self.parts).filter(|(name, part)| **part == Part::Ignored && !name.is_empty());
         self.ignored.extend(ignored.map(|(name, _)| name.trim().to_owned()));
         self.names = names;
@@ -279,6 +284,10 @@ impl Rows {
                 }
                 Part::DurationSecs => duration_ms = Some(cell::secs_as_ms(value).ok_or_else(bad)?),
                 Part::DurationMs => duration_ms = Some(value.parse().map_err(|_| bad())?),
+                Part::NfdumpProtocol => {
+                    let read = cell::read_nfdump_protocol(value).ok_or_else(bad)?;
+                    self.set(Column::Protocol, read);
+                }
                 Part::ZeekProtocol => protocol = Some(value.parse::<u8>().map_err(|_| bad())?),
                 Part::ZeekSource => source = Some(value.parse::<u16>().map_err(|_| bad())?),
                 Part::ZeekDestination => destination = Some(value.parse::<u16>().map_err(|_| bad())?),

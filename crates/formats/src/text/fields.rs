@@ -17,6 +17,8 @@ pub(crate) enum Part {
     ZeekProtocol,
     /// A port, or the code of ICMP.
     ZeekDestination,
+    /// A protocol, by the names of nfdump.
+    NfdumpProtocol,
     /// Type and number of the engine, `0/0`.
     Engine,
     /// Nothing that is kept.
@@ -113,6 +115,13 @@ pub(crate) fn part(name: &str) -> Part {
         None if name == "duration_ms" => Part::DurationMs,
         None => known().unwrap_or(Part::Ignored),
     }
+}
+
+/// Whether names are those of a title that nfdump writes: `ts,te,td,sa,da,…` of 1.7.1, `firstSeen,duration,proto,…` of
+/// 1.7.8.
+pub(crate) fn is_of_nfdump(names: &[String]) -> bool {
+    let has = |wanted: &str| names.iter().any(|name| name.trim().eq_ignore_ascii_case(wanted));
+    has("firstSeen") || has("lastSeen") || (has("sa") && has("da"))
 }
 
 #[cfg(test)]

@@ -202,6 +202,49 @@ fn csv_of_nfdump() {
     }
 }
 
+/// The names of protocols 0 to 137 that nfdump 1.7.1 prints (`nfdump -o csv` of one flow of each); 1.7.8 has the same.
+const NFDUMP_PROTOCOLS: &str = "\
+    0 ICMP IGMP GGP IPIP ST TCP CBT EGP IGP BBN NVPII PUP ARGUS ENCOM XNET CHAOS UDP MUX DCN HMP PRM XNS Trnk1 \
+    Trnk2 Leaf1 Leaf2 RDP IRTP ISO-4 NETBK MFESP MEINP DCCP 3PC IDPR XTP DDP IDPR TP++ IL IPv6 SDRP Rte6 Frag6 \
+    IDRP RSVP GRE MHRP BNA ESP AH INLSP SWIPE NARP MOBIL TLSP SKIP ICMP6 NOHE6 OPTS6 HOST CFTP NET SATNT KLAN \
+    RVD IPPC FS SATM VISA IPCV CPNX CPHB WSN PVP BSATM SUNND WBMON WBEXP ISOIP VMTP SVMTP VINES TTP NSIGP DGP \
+    TCF EIGRP OSPF S-RPC LARP MTP AX.25 OS MICP SCCSP ETHIP ENCAP 99 GMTP IFMP PNNI PIM ARIS SCPS QNX A/N IPcmp \
+    SNP CpqPP IPXIP VRRP PGM 0hop L2TP DDX IATP STP SRP UTI SMP SM PTP ISIS4 FIRE CRTP CRUDP 128 IPLT SPS PIPE \
+    SCTP FC 134 MHEAD UDP-L MPLS";
+
+/// All protocols of nfdump's CSV are read as what they are, but for the second of the two that it calls IDPR.
+#[test]
+fn protocols_of_nfdump() {
+    let numbers = (138..=255_u8).map(|number| format!("{number:<5}"));
+    let names: Vec<String> = NFDUMP_PROTOCOLS.split_whitespace().map(str::to_owned).chain(numbers).collect();
+    let expected = (0..=255_u8).map(|number| match number {
+        38 => "35".to_owned(),
+        _ => number.to_string(),
+    });
+    let expected: Vec<String> = expected.collect();
+    // of 1.7.1, and of 1.7.8 with other fields (csv:%ts,%pr,%sa)
+    for (title, before, behind) in [
+        ("ts,sa,da,pr,ipkt", "2026-09-21 14:13:10,10.0.0.1,10.0.0.2,", ",1"),
+        ("firstSeen,proto", "1790000000.000,", ""),
+    ] {
+        let lines = names.iter().map(|name| format!("{before}{name}{behind}\n"));
+        let (_folder, path) = written("nfdump.csv", &format!("{title}\n{}", lines.collect::<String>()));
+        let (batches, lost) = read(&path, Some(Format::Csv), &[]);
+        assert_eq!((rows(&batches), lost.records), (256, 0), "{lost:?}");
+        assert_eq!(texts(&batches, Column::Protocol), expected);
+    }
+}
+
+/// In the CSV of others names are keywords of IANA's registry first, then those of filters; nfdump's own are none.
+#[test]
+fn protocols_of_other_files() {
+    let text = "start,protocol\n1,OSPF\n1,ospfigp\n1,IPv6-Frag\n1,ipip\n1,Sprite-RPC\n1,UDP-L\n";
+    let (_folder, path) = written("flows.csv", text);
+    let (batches, lost) = read(&path, None, &[]);
+    assert_eq!(texts(&batches, Column::Protocol), ["89", "89", "44", "94", "90"]);
+    assert_eq!((lost.records, lost.lines[0].what.as_str()), (1, "'UDP-L' is no value of 'protocol'"));
+}
+
 /// Segments of an archive are such files, and so are those of others, whose columns have other types.
 #[test]
 fn parquet_of_ours_and_of_others() {
