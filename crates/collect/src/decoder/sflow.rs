@@ -146,7 +146,7 @@ pub(super) struct DecodedSamples {
     /// Flow samples, each a flow.
     pub flows: u64,
     pub errors: Vec<WireError>,
-    counter_samples: u64,
+    counters_stored: u64,
     structures_skipped: u64,
     missing_flows: MissingSamples,
     missing_counters: MissingSamples,
@@ -158,7 +158,7 @@ impl DecodedSamples {
     /// What of it the books count, in addition to flows and errors.
     pub(super) fn counts(&self) -> [(Counter, u64); 8] {
         [
-            (Counter::CountersStored, self.counter_samples),
+            (Counter::CountersStored, self.counters_stored),
             (Counter::StructuresSkipped, self.structures_skipped),
             (Counter::SamplesLost, self.missing_flows.lost),
             (Counter::SamplesLate, self.missing_flows.late),
@@ -289,7 +289,8 @@ impl SampleDecoder<'_> {
             sender: self.sender,
         };
         self.tables.counters(&origin, &records);
-        decoded.counter_samples += 1;
+        // one without a row is what its records are: skipped, or damaged
+        decoded.counters_stored += u64::from(!records.is_empty());
     }
 
     /// Who sends, and whether that is the agent itself.

@@ -281,6 +281,20 @@ fn counters_have_tables_of_their_own() {
     assert_eq!(statistics.total(Counter::StructuresSkipped), 1);
 }
 
+/// A sample of a structure that has no table, one without any, and one that has a row.
+#[test]
+fn counters_without_a_row_are_not_stored() {
+    let host = [words(&[1]), b"r\0\0\0".to_vec(), vec![9; 16], words(&[3, 2, 0])].concat();
+    let unknown = tagged(2, &[words(&[1, 7, 1]), tagged(4300 << 12 | 1, &[])].concat());
+    let none = tagged(2, &words(&[2, 7, 0]));
+    let known = tagged(2, &[words(&[3, 7, 1]), tagged(2000, &host)].concat());
+    let (_, tables, decoder) = decode(&[datagram(1, &[unknown, none, known])]);
+    assert_eq!(tables.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+    let statistics = decoder.statistics();
+    let counts = [Counter::CountersStored, Counter::StructuresSkipped].map(|counter| statistics.total(counter));
+    assert_eq!(counts, [1, 1]);
+}
+
 /// As flows do, counters have the sender of a datagram that names another agent.
 #[test]
 fn counters_have_their_sender() {
