@@ -81,6 +81,11 @@ pub(crate) fn read_nfdump_protocol(text: &str) -> Option<Cell> {
     named.or_else(|| read(Column::Protocol, text))
 }
 
+/// Whether a text is what argus writes of who sent to whom: `->`, `<?>`, `|>` and the like, or `who` of ARP (ra(1)).
+pub(crate) fn is_arrow(text: &str) -> bool {
+    text == "who" || text.contains(['<', '>']) && text.chars().all(|letter| "<>-?|o".contains(letter))
+}
+
 /// Whether two types of ICMP or ICMPv6 are question and answer, as Zeek takes them.
 pub(crate) fn is_icmp_pair((first, second): (u16, u16)) -> bool {
     const PAIRS: [(u16, u16); 11] = [
@@ -187,6 +192,16 @@ mod tests {
         check(Column::Start, "1e99", None);
         for text in ["XXXXXXXXXX.XXXXXX", "1.x", "yesterday", "2019-13-01 00:00:00", "é19-08-12 18:50:47"] {
             check(Column::Start, text, None);
+        }
+    }
+
+    #[test]
+    fn arrows() {
+        for text in ["->", "<-", "<->", "?>", "<?", "<?>", "|>", "<|>", "o>", "<o>", "who"] {
+            assert!(is_arrow(text), "{text}");
+        }
+        for text in ["", "-", "0", "ingress", "whom", "o", "=>"] {
+            assert!(!is_arrow(text), "{text}");
         }
     }
 

@@ -19,10 +19,14 @@ pub(crate) enum Part {
     ZeekDestination,
     /// A protocol, by the names of nfdump.
     NfdumpProtocol,
+    /// The direction at the observation point, as of nfdump, or an arrow of argus, which is none.
+    DirectionOrArrow,
     /// Type and number of the engine, `0/0`.
     Engine,
     /// Nothing that is kept.
     Ignored,
+    /// Nothing that is kept, and the user says so.
+    LeftOut,
 }
 
 const fn of(column: Column) -> Part {
@@ -86,7 +90,7 @@ const NAMES: &[(&str, Part)] = &[
     ("smk", of(Column::SrcMask)),
     ("dmk", of(Column::DstMask)),
     ("dtos", of(Column::DstTos)),
-    ("dir", of(Column::Direction)),
+    ("dir", Part::DirectionOrArrow),
     ("nh", of(Column::NextHop)),
     ("nhb", of(Column::BgpNextHop)),
     ("svln", of(Column::SrcVlan)),
@@ -117,8 +121,7 @@ pub(crate) fn part(name: &str) -> Part {
     }
 }
 
-/// Whether names are those of a title that nfdump writes: `ts,te,td,sa,da,…` of 1.7.1, `firstSeen,duration,proto,…` of
-/// 1.7.8.
+/// Whether names are those of a title of nfdump: `ts,te,td,sa,da,…` of 1.7.1, `firstSeen,duration,proto,…` of 1.7.8.
 pub(crate) fn is_of_nfdump(names: &[String]) -> bool {
     let has = |wanted: &str| names.iter().any(|name| name.trim().eq_ignore_ascii_case(wanted));
     has("firstSeen") || has("lastSeen") || (has("sa") && has("da"))

@@ -8,7 +8,7 @@ use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt64Ty
 use weir_flow::{AddressText, Column, FlowBatch};
 use weir_formats::{AnyReader, Format, Lost};
 
-fn read(path: &Path, format: Option<Format>, mapping: &[(String, Column)]) -> (Vec<FlowBatch>, Lost) {
+fn read(path: &Path, format: Option<Format>, mapping: &[(String, Option<Column>)]) -> (Vec<FlowBatch>, Lost) {
     let mut reader = AnyReader::open(path, format, mapping).expect("opens");
     let batches = reader.by_ref().collect::<Result<_, _>>().expect("good");
     (batches, reader.lost())
@@ -162,7 +162,7 @@ fn csv_with_names_of_ours_and_of_others() {
                 2019-08-12T18:50:47.958Z,10.0.0.x,17,1000,1500,\n\
                 ,10.0.0.1,17,1000,1500,\n";
     let (_folder, path) = written("flows.csv", text);
-    let mapping = [("Quelle".to_owned(), Column::Protocol)];
+    let mapping = [("Quelle".to_owned(), Some(Column::Protocol))];
     let (batches, lost) = read(&path, None, &mapping);
     assert_eq!(texts(&batches, Column::End), ["1565635849458"]);
     assert_eq!(texts(&batches, Column::Protocol), ["17"]);
@@ -245,6 +245,35 @@ fn protocols_of_other_files() {
     assert_eq!((lost.records, lost.lines[0].what.as_str()), (1, "'UDP-L' is no value of 'protocol'"));
 }
 
+/// As `ra -c,` of argus prints, whose arrows are no direction at the observation point: the column is not kept. Where it
+/// has that of nfdump, it is.
+#[test]
+fn arrows_of_argus_are_no_direction() {
+    type Mapping = [(String, Option<Column>)];
+    #[track_caller]
+    fn check(arrows: [&str; 3], mapping: &Mapping, expected: &[&str], (fields, records): (&[&str], u64)) {
+        let line = |arrow: &str| format!("1790000000.5,tcp,10.0.0.1,1000,{arrow},10.0.0.2,80\n");
+        let lines = format!("StartTime,Proto,SrcAddr,Sport,Dir,DstAddr,Dport\n{}", arrows.map(line).concat());
+        let (_folder, path) = written("argus.csv", &lines);
+        let (batches, lost) = read(&path, Some(Format::Csv), mapping);
+        assert_eq!(texts(&batches, Column::Direction), expected);
+        assert_eq!(lost.fields, fields);
+        assert_eq!(lost.records, records);
+    }
+    let start = || ("StartTime".to_owned(), Some(Column::Start));
+    let usual = [start()];
+    let is_left_out: (&[&str], u64) = (&["Dir (arrows)"], 0);
+    check(["->", "<?>", "who"], &usual, &["-", "-", "-"], is_left_out);
+    check(["0", "1", "egress"], &usual, &["0", "1", "1"], (&[], 0));
+    check(["0", "x", "1"], &usual, &["0", "1"], (&[], 1));
+    // the first arrow says what the column is
+    check(["0", "->", "1"], &usual, &["0", "-", "-"], is_left_out);
+    // as the user says
+    let named = |column| [start(), ("Dir".to_owned(), column)];
+    check(["->", "x", "1"], &named(None), &["-", "-", "-"], (&[], 0));
+    check(["->", "x", "1"], &named(Some(Column::Direction)), &["1"], (&[], 2));
+}
+
 /// Segments of an archive are such files, and so are those of others, whose columns have other types.
 #[test]
 fn parquet_of_ours_and_of_others() {
@@ -272,6 +301,8 @@ fn parquet_of_ours_and_of_others() {
     ]);
     let theirs = folder.path().join("theirs.parquet");
     write_parquet(&theirs, &others.expect("a batch"));
+    let (_, lost) = read(&theirs, None, &[("comment".to_owned(), None), ("sa".to_owned(), None)]);
+    assert_eq!((lost.values, lost.fields.len()), (1, 0), "what is left out is neither read nor named");
     let (found, lost) = read(&theirs, None, &[]);
     assert_eq!((lost.values, lost.fields.as_slice()), (2, ["comment".to_owned()].as_slice()));
     assert_eq!(texts(&found, Column::SrcAddr), ["10.0.0.1", "-"]);

@@ -165,4 +165,10 @@ fn foreign_mistakes_are_told() {
     assert!(text(&output.stderr).contains("invalid value 'none'"), "{}", text(&output.stderr));
     let output = import(&archive, &[&files[2], "--column", "x=y"]);
     assert!(text(&output.stderr).contains("'y' is no column that text can fill"), "{}", text(&output.stderr));
+    // a field can be left out, and then nothing is said of it
+    let path = folder.path().join("more.csv");
+    std::fs::write(&path, "start,src_addr,bytes\n1565635847,10.0.0.1,many\n").expect("written");
+    let output = import(&archive, &[path.to_str().expect("UTF-8"), "--column", "bytes="]);
+    assert!(output.status.success() && !text(&output.stderr).contains("bytes"), "{}", text(&output.stderr));
+    check(&archive, "SELECT src_addr, bytes FROM flows", "src_addr,bytes\n10.0.0.1,\n");
 }
