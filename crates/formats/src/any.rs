@@ -103,8 +103,8 @@ pub struct Lost {
 }
 
 impl AnyReader {
-    /// Opens a file: as of the format that is given, or of the one that it looks like. `mapping` names columns for fields
-    /// of text and Parquet whatever their names say, or none for those to leave out.
+    /// Opens a file: as of the format that is given, or of the one that it looks like. `mapping` names columns for
+    /// fields of text and Parquet whatever their names say, or none for those to leave out.
     pub fn open(
         path: impl AsRef<Path>,
         format: Option<Format>,

@@ -132,8 +132,12 @@ impl Reader {
         };
         self.parts = names.iter().map(mapped).collect();
         if self.dialect == Dialect::Csv && fields::is_of_nfdump(&names) {
-            for part in self.parts.iter_mut().filter(|part| **part == Part::Column(Column::Protocol)) {
-                *part = Part::NfdumpProtocol;
+            for part in &mut self.parts {
+                *part = match *part {
+                    Part::Column(Column::Protocol) => Part::NfdumpProtocol,
+                    Part::Column(Column::DstPort) => Part::NfdumpPort,
+                    other => other,
+                };
             }
         }
         let ignored = names.iter().zip(&self.parts).filter(|(name, part)| **part == Part::Ignored && !name.is_empty());
@@ -309,6 +313,10 @@ impl Rows {
                 Part::NfdumpProtocol => {
                     let read = cell::read_nfdump_protocol(value).ok_or_else(bad)?;
                     self.set(Column::Protocol, read);
+                }
+                Part::NfdumpPort => {
+                    let read = cell::read_nfdump_port(value).ok_or_else(bad)?;
+                    self.set(Column::DstPort, read);
                 }
                 Part::ZeekProtocol => protocol = Some(value.parse::<u8>().map_err(|_| bad())?),
                 Part::ZeekSource => source = Some(value.parse::<u16>().map_err(|_| bad())?),

@@ -81,6 +81,14 @@ pub(crate) fn read_nfdump_protocol(text: &str) -> Option<Cell> {
     named.or_else(|| read(Column::Protocol, text))
 }
 
+/// Reads a destination port of nfdump's text. Type and code of ICMP have a dot between them in 1.7.8, and were one
+/// number before, as in its files: `8.0` is 2048.
+pub(crate) fn read_nfdump_port(text: &str) -> Option<Cell> {
+    let Some((icmp_type, code)) = text.split_once('.') else { return read(Column::DstPort, text) };
+    let [icmp_type, code] = [icmp_type, code].map(|number| number.parse::<u8>().ok());
+    Some(Cell::Number(u64::from(icmp_type?) << 8 | u64::from(code?)))
+}
+
 /// Whether a text is what argus writes of who sent to whom: `->`, `<?>`, `|>` and the like, or `who` of ARP (ra(1)).
 pub(crate) fn is_arrow(text: &str) -> bool {
     text == "who" || text.contains(['<', '>']) && text.chars().all(|letter| "<>-?|o".contains(letter))

@@ -19,6 +19,8 @@ pub(crate) enum Part {
     ZeekDestination,
     /// A protocol, by the names of nfdump.
     NfdumpProtocol,
+    /// A destination port of nfdump, or type and code of ICMP.
+    NfdumpPort,
     /// The direction at the observation point, as of nfdump, or an arrow of argus, which is none.
     DirectionOrArrow,
     /// Type and number of the engine, `0/0`.

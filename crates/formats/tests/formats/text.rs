@@ -235,6 +235,20 @@ fn protocols_of_nfdump() {
     }
 }
 
+/// nfdump 1.7.8 prints type and code of ICMP with a dot where 1.7.1 prints the port of NetFlow v5.
+#[test]
+fn icmp_of_nfdump() {
+    let text = "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes,flows\n\
+        2017-07-25 12:32:10.055,0.000,1,192.168.1.100,0,192.168.1.1,8.0,100,8400,1\n\
+        2017-07-25 12:32:10.055,0.000,ICMP,192.168.1.100,0,192.168.1.1,3.13,100,8400,1\n\
+        2017-07-25 12:32:10.055,0.000,1,192.168.1.100,0,192.168.1.1,2048,100,8400,1\n\
+        2017-07-25 12:32:10.055,0.000,1,192.168.1.100,0,192.168.1.1,8.256,100,8400,1\n";
+    let (_folder, path) = written("nfdump.csv", text);
+    let (batches, lost) = read(&path, None, &[]);
+    assert_eq!(texts(&batches, Column::DstPort), ["2048", "781", "2048"]);
+    assert_eq!((lost.records, lost.lines[0].what.as_str()), (1, "'8.256' is no value of 'dstPort'"));
+}
+
 /// In the CSV of others names are keywords of IANA's registry first, then those of filters; nfdump's own are none.
 #[test]
 fn protocols_of_other_files() {
@@ -245,8 +259,8 @@ fn protocols_of_other_files() {
     assert_eq!((lost.records, lost.lines[0].what.as_str()), (1, "'UDP-L' is no value of 'protocol'"));
 }
 
-/// As `ra -c,` of argus prints, whose arrows are no direction at the observation point: the column is not kept. Where it
-/// has that of nfdump, it is.
+/// As `ra -c,` of argus prints, whose arrows are no direction at the observation point: the column is not kept. Where
+/// it has that of nfdump, it is.
 #[test]
 fn arrows_of_argus_are_no_direction() {
     type Mapping = [(String, Option<Column>)];
