@@ -23,6 +23,8 @@ pub struct MessageFileReport {
     pub octets_skipped: u64,
     /// Octets read.
     pub octets: u64,
+    /// Where in the file the message begins within which it ends.
+    pub cut_short_at: Option<u64>,
 }
 
 /// A file of messages being read.
@@ -126,12 +128,31 @@ impl<R: Read> MessageFile<R> {
             }
             (Some(_), Some(next)) => Step::Message { octets: next, skipped: 0, damaged: true },
             (Some(octets), None) if octets <= rest => Step::Message { octets, skipped: 0, damaged: false },
-            (Some(_), None) => Step::Message { octets: rest, skipped: 0, damaged: true },
+            (Some(_), None) => {
+                self.report.cut_short_at = Some(self.place());
+                Step::Message { octets: rest, skipped: 0, damaged: true }
+            }
             (None, Some(next)) => Step::Skip(next),
             // what may be the beginning of a message stays for the next look
-            (None, None) if self.ended => Step::Skip(rest),
+            (None, None) if self.ended => {
+                if self.is_version_alone() {
+                    self.report.cut_short_at = Some(self.place());
+                }
+                Step::Skip(rest)
+            }
             (None, None) => Step::Skip(self.barren.saturating_sub(self.start).max(1)),
         }
+    }
+
+    /// Where in the file reading goes on.
+    fn place(&self) -> u64 {
+        self.report.octets - (self.buffer.len() - self.start) as u64
+    }
+
+    /// Whether all that is left is the version of a message, and less than its length.
+    fn is_version_alone(&self) -> bool {
+        let rest = self.buffer.get(self.start..).unwrap_or_default();
+        rest.len() < 4 && rest.starts_with(&ipfix::VERSION.to_be_bytes())
     }
 
     /// How far away the next place is where two messages follow one another, or the last one of the file.

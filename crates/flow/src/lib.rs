@@ -44,7 +44,7 @@ pub use column::{Column, ColumnType, EXPORT_VERSION_SFLOW5};
 pub use community_id::CommunityId;
 pub use delivery::{Delivery, SideTables, TableBatch};
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
-pub use protocols::{PROTOCOLS, Protocol, protocol_name};
+pub use protocols::{PROTOCOLS, Protocol, nfdump_protocol_name, protocol_name};
 pub use receipt::{Kept, Receipt};
 pub use registry::{DataType, Element, NamedElement, element, element_by_name, is_element_name};
 pub use sequences::{SequenceKey, SequenceRow};

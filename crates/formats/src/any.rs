@@ -103,11 +103,12 @@ pub struct Lost {
 }
 
 impl AnyReader {
-    /// Opens a file: as of the format that is given, or of the one that it looks like.
+    /// Opens a file: as of the format that is given, or of the one that it looks like. `mapping` names columns for
+    /// fields of text and Parquet whatever their names say, or none for those to leave out.
     pub fn open(
         path: impl AsRef<Path>,
         format: Option<Format>,
-        mapping: &[(String, Column)],
+        mapping: &[(String, Option<Column>)],
     ) -> Result<Self, FormatError> {
         let path = path.as_ref();
         let start = start_of(path)?;

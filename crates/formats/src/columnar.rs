@@ -41,8 +41,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a file. `mapping` names columns for fields whose names say nothing else.
-    pub fn open(path: impl AsRef<Path>, mapping: &[(String, Column)]) -> Result<Self, FormatError> {
+    /// Opens a file. `mapping` names columns for fields whatever their names say, or none for those to leave out.
+    pub fn open(path: impl AsRef<Path>, mapping: &[(String, Option<Column>)]) -> Result<Self, FormatError> {
         let path = path.as_ref().to_owned();
         let file = File::open(&path).map_err(|error| FormatError::open(&path, error))?;
         let failed = |error: ParquetError| FormatError::read(&path, std::io::Error::other(error));
@@ -51,9 +51,9 @@ impl Reader {
         let (mut columns, mut ignored) = (Vec::new(), Vec::new());
         for field in schema.fields() {
             let mapped = mapping.iter().find(|(name, _)| name == field.name()).map(|(_, column)| *column);
-            let column = mapped.or_else(|| of_name(field.name(), field.data_type()));
+            let column = mapped.unwrap_or_else(|| of_name(field.name(), field.data_type()));
             let column = column.filter(|column| !columns.contains(&Some(*column)));
-            if column.is_none() {
+            if column.is_none() && mapped != Some(None) {
                 ignored.push(field.name().clone());
             }
             columns.push(column);
@@ -159,6 +159,7 @@ fn of_name(name: &str, data_type: &DataType) -> Option<Column> {
         Some(column) => Some(column),
         None => match fields::part(name) {
             fields::Part::Column(column) => Some(column),
+            fields::Part::DirectionOrArrow => Some(Column::Direction),
             _ => None,
         },
     }

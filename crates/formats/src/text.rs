@@ -55,8 +55,8 @@ pub struct Reader {
     path: PathBuf,
     input: BufReader<File>,
     dialect: Dialect,
-    /// Names that the user gave a meaning.
-    mapping: Vec<(String, Column)>,
+    /// Names that the user gave a meaning, or none.
+    mapping: Vec<(String, Option<Column>)>,
     names: Vec<String>,
     parts: Vec<Part>,
     ignored: BTreeSet<String>,
@@ -70,8 +70,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a file. `mapping` names columns for fields whose names say nothing else.
-    pub fn open(path: impl AsRef<Path>, dialect: Dialect, mapping: &[(String, Column)]) -> Result<Self, FormatError> {
+    /// Opens a file. `mapping` names columns for fields whatever their names say, or none for those to leave out.
+    pub fn open(
+        path: impl AsRef<Path>,
+        dialect: Dialect,
+        mapping: &[(String, Option<Column>)],
+    ) -> Result<Self, FormatError> {
         let path = path.as_ref().to_owned();
         let file = File::open(&path).map_err(|error| FormatError::open(&path, error))?;
         let mut reader = Self {
@@ -121,9 +125,21 @@ impl Reader {
     fn name(&mut self, names: Vec<String>) {
         let mapped = |name: &String| {
             let known = self.mapping.iter().find(|(known, _)| known == name.trim());
-            known.map_or_else(|| fields::part(name), |(_, column)| Part::Column(*column))
+            match known {
+                Some((_, column)) => column.map_or(Part::LeftOut, Part::Column),
+                None => fields::part(name),
+            }
         };
         self.parts = names.iter().map(mapped).collect();
+        if self.dialect == Dialect::Csv && fields::is_of_nfdump(&names) {
+            for part in &mut self.parts {
+                *part = match *part {
+                    Part::Column(Column::Protocol) => Part::NfdumpProtocol,
+                    Part::Column(Column::DstPort) => Part::NfdumpPort,
+                    other => other,
+                };
+            }
+        }
         let ignored = names.iter().zip(&self.parts).filter(|(name, part)| **part == Part::Ignored && !name.is_empty());
         self.ignored.extend(ignored.map(|(name, _)| name.trim().to_owned()));
         self.names = names;
@@ -191,7 +207,7 @@ impl Reader {
                 if names != self.names {
                     self.name(names);
                 }
-                return self.rows.take(&self.parts, &self.names, &values);
+                return self.take_row(&values);
             }
             _ => {}
         }
@@ -210,7 +226,20 @@ impl Reader {
         if values.len() != self.parts.len() {
             return Err(format!("{} fields, where {} have names", values.len(), self.parts.len()));
         }
-        self.rows.take(&self.parts, &self.names, &values)
+        self.take_row(&values)
+    }
+
+    /// Takes the values of a line. A field with arrows is not kept from then on.
+    fn take_row(&mut self, values: &[String]) -> Result<(), String> {
+        let taken = self.rows.take(&self.parts, &self.names, values);
+        if std::mem::take(&mut self.rows.has_arrows) {
+            let directions = self.parts.iter_mut().zip(&self.names);
+            for (part, name) in directions.filter(|(part, _)| **part == Part::DirectionOrArrow) {
+                *part = Part::Ignored;
+                self.ignored.insert(format!("{} (arrows)", name.trim()));
+            }
+        }
+        taken
     }
 
     fn next_batch(&mut self) -> Result<bool, FormatError> {
@@ -255,6 +284,8 @@ impl Iterator for Reader {
 struct Rows {
     builder: Option<FlowBatchBuilder>,
     cells: Vec<(Column, Cell)>,
+    /// Whether a field that may be a direction has an arrow.
+    has_arrows: bool,
 }
 
 impl Rows {
@@ -268,7 +299,7 @@ impl Rows {
         let (mut duration_ms, mut protocol, mut source, mut destination) = (None, None, None, None);
         for ((part, name), value) in parts.iter().zip(names).zip(values) {
             let value = value.trim();
-            if *part == Part::Ignored || cell::is_empty(value) {
+            if matches!(part, Part::Ignored | Part::LeftOut) || cell::is_empty(value) {
                 continue;
             }
             let bad = || format!("'{value}' is no value of '{}'", name.trim());
@@ -279,6 +310,14 @@ impl Rows {
                 }
                 Part::DurationSecs => duration_ms = Some(cell::secs_as_ms(value).ok_or_else(bad)?),
                 Part::DurationMs => duration_ms = Some(value.parse().map_err(|_| bad())?),
+                Part::NfdumpProtocol => {
+                    let read = cell::read_nfdump_protocol(value).ok_or_else(bad)?;
+                    self.set(Column::Protocol, read);
+                }
+                Part::NfdumpPort => {
+                    let read = cell::read_nfdump_port(value).ok_or_else(bad)?;
+                    self.set(Column::DstPort, read);
+                }
                 Part::ZeekProtocol => protocol = Some(value.parse::<u8>().map_err(|_| bad())?),
                 Part::ZeekSource => source = Some(value.parse::<u16>().map_err(|_| bad())?),
                 Part::ZeekDestination => destination = Some(value.parse::<u16>().map_err(|_| bad())?),
@@ -289,7 +328,12 @@ impl Rows {
                         self.set(column, read);
                     }
                 }
-                Part::Ignored => {}
+                Part::DirectionOrArrow => match cell::read(Column::Direction, value) {
+                    Some(read) => self.set(Column::Direction, read),
+                    None if cell::is_arrow(value) => self.has_arrows = true,
+                    None => return Err(bad()),
+                },
+                Part::Ignored | Part::LeftOut => {}
             }
         }
         self.protocol(protocol);

@@ -295,7 +295,10 @@ impl Reading {
         self.counters.messages.add(report.messages);
         self.counters.messages_damaged.add(report.messages_damaged);
         self.counters.octets_skipped.add(report.octets_skipped);
-        read
+        match report.cut_short_at {
+            Some(octet) => read.and(Err(cut_short(octet))),
+            None => read,
+        }
     }
 
     fn datagram(&mut self, datagram: &CapturedDatagram<'_>) {
@@ -333,6 +336,12 @@ impl Reading {
         }
         self.books.set(&[self.decoder.statistics()]);
     }
+}
+
+/// A file of messages that ends within one: in the words for captures.
+fn cut_short(octet: u64) -> io::Error {
+    let what = format!("damaged at octet {octet}: the file is cut short within this message");
+    io::Error::new(io::ErrorKind::UnexpectedEof, what)
 }
 
 fn unreadable(path: &Path, error: impl Error + Send + Sync + 'static) -> ComponentError {

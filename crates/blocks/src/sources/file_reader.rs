@@ -67,8 +67,8 @@ options! {
         files: Vec<PathBuf>,
         /// Format of all files.
         format: FileFormat = FileFormat::Auto,
-        /// Read fields of text and Parquet files into these columns, each as FIELD=COLUMN; names of columns, and those of
-        /// Zeek, rwcut and nfdump, are known.
+        /// Read fields of text and Parquet files into these columns, each as FIELD=COLUMN, or leave them out, as FIELD=;
+        /// names of columns, and those of Zeek, rwcut and nfdump, are known.
         columns: Vec<String> = Vec::new(),
     }
 }
@@ -96,15 +96,19 @@ fn configure(options: FileReaderOptions) -> Result<Opener, OptionError> {
     }))
 }
 
-/// Reads `FIELD=COLUMN`.
-fn mapped(text: &str) -> Result<(String, Column), OptionError> {
+/// Reads `FIELD=COLUMN`, or `FIELD=` for one to leave out.
+fn mapped(text: &str) -> Result<(String, Option<Column>), OptionError> {
     let (field, column) = text
         .split_once('=')
         .ok_or_else(|| OptionError::new("columns", format!("'{text}' is not of the form FIELD=COLUMN")))?;
-    let column = Column::by_name(column.trim())
+    let (field, column) = (field.trim().to_owned(), column.trim());
+    if column.is_empty() {
+        return Ok((field, None));
+    }
+    let column = Column::by_name(column)
         .filter(|column| *column != Column::Elements)
-        .ok_or_else(|| OptionError::new("columns", format!("'{}' is no column that text can fill", column.trim())))?;
-    Ok((field.trim().to_owned(), column))
+        .ok_or_else(|| OptionError::new("columns", format!("'{column}' is no column that text can fill")))?;
+    Ok((field, Some(column)))
 }
 
 struct Files {
@@ -148,7 +152,7 @@ impl Drop for Files {
 /// The thread that reads.
 struct Reading {
     format: Option<Format>,
-    mapping: Vec<(String, Column)>,
+    mapping: Vec<(String, Option<Column>)>,
     deliveries: Sender<Delivery>,
     stop: Arc<AtomicBool>,
     files_read: Counter,
@@ -167,7 +171,7 @@ struct Reading {
 impl Reading {
     fn new(
         format: Option<Format>,
-        mapping: Vec<(String, Column)>,
+        mapping: Vec<(String, Option<Column>)>,
         deliveries: Sender<Delivery>,
         stop: Arc<AtomicBool>,
         context: &ComponentContext,

@@ -126,36 +126,47 @@ impl SampleSources {
     }
 }
 
+/// What the sequence numbers of samples of one kind show.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct MissingSamples {
+    lost: u64,
+    late: u64,
+}
+
+impl MissingSamples {
+    fn add(&mut self, outcome: Outcome) {
+        self.lost += u64::from(outcome.lost);
+        self.late += u64::from(outcome.late) + outcome.taken_back;
+    }
+}
+
 /// What was decoded of the samples of a datagram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct DecodedSamples {
     /// Flow samples, each a flow.
     pub flows: u64,
     pub errors: Vec<WireError>,
-    counter_samples: u64,
+    counters_stored: u64,
     structures_skipped: u64,
-    lost: u64,
-    late: u64,
+    missing_flows: MissingSamples,
+    missing_counters: MissingSamples,
     dropped: u64,
     sources_refused: u64,
 }
 
 impl DecodedSamples {
     /// What of it the books count, in addition to flows and errors.
-    pub(super) fn counts(&self) -> [(Counter, u64); 6] {
+    pub(super) fn counts(&self) -> [(Counter, u64); 8] {
         [
-            (Counter::CountersStored, self.counter_samples),
+            (Counter::CountersStored, self.counters_stored),
             (Counter::StructuresSkipped, self.structures_skipped),
-            (Counter::SamplesLost, self.lost),
-            (Counter::SamplesLate, self.late),
+            (Counter::SamplesLost, self.missing_flows.lost),
+            (Counter::SamplesLate, self.missing_flows.late),
+            (Counter::CounterSamplesLost, self.missing_counters.lost),
+            (Counter::CounterSamplesLate, self.missing_counters.late),
             (Counter::SamplesDropped, self.dropped),
             (Counter::SourcesRefused, self.sources_refused),
         ]
-    }
-
-    fn add(&mut self, outcome: Outcome) {
-        self.lost += u64::from(outcome.lost);
-        self.late += u64::from(outcome.late) + outcome.taken_back;
     }
 }
 
@@ -278,7 +289,8 @@ impl SampleDecoder<'_> {
             sender: self.sender,
         };
         self.tables.counters(&origin, &records);
-        decoded.counter_samples += 1;
+        // one without a row is what its records are: skipped, or damaged
+        decoded.counters_stored += u64::from(!records.is_empty());
     }
 
     /// Who sends, and whether that is the agent itself.
@@ -295,7 +307,7 @@ impl SampleDecoder<'_> {
         };
         let arrival = Arrival { sequence: sample.sequence, ..self.arrival };
         let outcome = observe(&mut source.flow_samples, &arrival);
-        decoded.add(outcome);
+        decoded.missing_flows.add(outcome);
         if outcome.reordered {
             // its count is an older one, and would make the next count again
             return;
@@ -308,12 +320,13 @@ impl SampleDecoder<'_> {
         }
     }
 
+    /// Follows the sequence number of a source's counters samples: a flow is not missing with any of them.
     fn follow_counter_samples(&mut self, sample: &CountersSample<'_>, decoded: &mut DecodedSamples) {
         let (sender, is_own) = self.sender();
         match self.sources.follow((&mut self.domain.agent, sender, is_own), sample.source) {
             Some(source) => {
                 let arrival = Arrival { sequence: sample.sequence, ..self.arrival };
-                decoded.add(observe(&mut source.counter_samples, &arrival));
+                decoded.missing_counters.add(observe(&mut source.counter_samples, &arrival));
             }
             None => decoded.sources_refused += 1,
         }

@@ -36,11 +36,15 @@ pub fn examine_books(sums: &ExporterSums) -> Vec<Finding> {
     find(Ailment::QueueDrops, of(Counter::QueueDrops), "datagrams dropped because the queue to the decoder was full");
     find(Ailment::ExportersRefused, of(Counter::DatagramsRefused), "datagrams of new exporters refused");
     find(Ailment::OverRate, of(Counter::DatagramsOverRate), "datagrams over the limit on each source");
+    let is_datagram_lost = of(Counter::DatagramsLost) > of(Counter::DatagramsLate);
     let pairs = [
         (Counter::RecordsLost, Counter::RecordsLate, Counter::RecordsStored, "records did not come"),
         (Counter::DatagramsLost, Counter::DatagramsLate, Counter::DatagramsDecoded, "datagrams did not come"),
+        (Counter::SamplesLost, Counter::SamplesLate, Counter::RecordsStored, "flow samples did not come"),
     ];
-    for (lost, late, came, what) in pairs {
+    // samples of datagrams that did not come are missing by both numbers
+    let is_counted = |lost: Counter| lost != Counter::SamplesLost || !is_datagram_lost;
+    for (lost, late, came, what) in pairs.into_iter().filter(|(lost, ..)| is_counted(*lost)) {
         let lost = of(lost).saturating_sub(of(late));
         let is_much = lost.saturating_mul(LOSS_ONE_IN) >= of(came).saturating_add(lost);
         find(if is_much { Ailment::Loss } else { Ailment::LossLittle }, lost, what);
@@ -117,6 +121,9 @@ mod tests {
         assert_eq!(ailments(&[(RecordsStored, 1000), (RecordsLost, 11)]), [Ailment::Loss]);
         assert_eq!(ailments(&[(RecordsStored, 1000), (RecordsLost, 5)]), [Ailment::LossLittle]);
         assert_eq!(ailments(&[(DatagramsLost, 5), (DatagramsLate, 5)]), [], "late is not lost");
+        assert_eq!(ailments(&[(RecordsStored, 1000), (Counter::SamplesLost, 11)]), [Ailment::Loss]);
+        assert_eq!(ailments(&[(DatagramsLost, 2), (Counter::SamplesLost, 11)]), [Ailment::Loss], "the same loss");
+        assert_eq!(ailments(&[(RecordsStored, 1000), (Counter::CounterSamplesLost, 11)]), [], "no flow is missing");
         assert_eq!(ailments(&[(SequenceResets, 1)]), [Ailment::Restarted]);
         assert_eq!(
             ailments(&[(SequenceResets, 3), (SetsWaitingIn, 2)]),

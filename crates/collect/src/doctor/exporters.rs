@@ -88,8 +88,19 @@ pub(super) fn missing(diagnosis: &Diagnosis) -> (u64, u64, &'static str) {
     }
 }
 
+/// What is missing of flow samples of sFlow, by the numbers of their sources, and how many came.
+fn missing_samples(diagnosis: &Diagnosis) -> (u64, u64, &'static str) {
+    let of = |counter| diagnosis.total(counter);
+    let samples = of(Counter::SamplesLost).saturating_sub(of(Counter::SamplesLate));
+    (samples, of(Counter::RecordsStored), "flow samples")
+}
+
 fn loss(diagnosis: &Diagnosis) -> Found {
-    let (missing, came, unit) = missing(diagnosis);
+    // samples of datagrams that did not come are missing by both numbers
+    let (missing, came, unit) = match missing(diagnosis) {
+        (0, ..) => missing_samples(diagnosis),
+        found => found,
+    };
     let ailment = if missing * LOSS_ONE_IN >= missing + came { Ailment::Loss } else { Ailment::LossLittle };
     let share = 100.0 * missing as f64 / (missing + came).max(1) as f64;
     (missing > 0).then(|| (ailment, format!("{missing} of {} {unit} missing ({share:.2} %)", missing + came)))

@@ -410,6 +410,23 @@ fn octets_behind_messages_are_a_hint() {
     assert_eq!(report.findings[0].evidence, "537 messages have octets behind their end");
 }
 
+/// The agent numbers its datagrams one after the other, and leaves out samples.
+#[test]
+fn lost_flow_samples_are_loss() {
+    let datagram = |number: u32| {
+        let mut octets = sflow(1_000 + number, 3_600 + number);
+        // the number of the sample, behind 28 octets of the datagram and 8 of the sample
+        let sample = if number < 50 { 2_000 + number } else { 2_005 + number };
+        octets[36..40].copy_from_slice(&sample.to_be_bytes());
+        (1, STARTED_MS + i64::from(number) * 1_000, octets)
+    };
+    let sent: Vec<_> = (0..60).map(datagram).collect();
+    let report = examine(&sent, Limits::default());
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
+    assert_eq!(found, [(Ailment::Loss, "5 of 65 flow samples missing (7.69 %)")]);
+    assert_eq!(report.completeness.to_string(), "92.30 % complete: 5 samples lost on the way");
+}
+
 #[test]
 fn an_agent_of_sflow_is_healthy_until_it_starts_again() {
     let at = |second: u32, octets| (1, STARTED_MS + i64::from(second) * 1_000, octets);

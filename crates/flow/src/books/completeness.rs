@@ -111,7 +111,7 @@ pub struct Completeness {
     pub lost_datagrams: u64,
     /// The records that those datagrams would have held, by the average of their exporter.
     pub lost_estimate: u64,
-    /// Samples of sFlow that did not come, by the sequence numbers of their sources.
+    /// Flow samples of sFlow that did not come, by the sequence numbers of their sources. Counters samples hold no flow.
     pub lost_samples: u64,
     /// Datagrams dropped by this machine: its kernel, a full queue, the limits on exporters and on what one sends.
     pub dropped_datagrams: u64,

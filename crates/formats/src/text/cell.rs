@@ -49,16 +49,49 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Numbers of protocols by their names, in lower case.
+/// Numbers of protocols by their names, in lower case. Where a keyword of IANA's registry and a name of filters differ,
+/// the keyword counts, as in SQL: IPIP is 94.
 static PROTOCOLS: LazyLock<HashMap<String, u8>> = LazyLock::new(|| {
-    let named = |number| Some((weir_flow::protocol_name(number)?.to_ascii_lowercase(), number));
-    let others = [("icmp6", 58), ("icmpv6", 58), ("ipv6-icmp", 58), ("unknown_transport", 0)];
-    let others = others.map(|(name, number)| (name.to_owned(), number));
-    (0..=u8::MAX).filter_map(named).chain(others).collect()
+    let names = weir_flow::PROTOCOLS.iter().flat_map(|protocol| {
+        let names = protocol.filter_names.iter().chain(protocol.other_names);
+        names.map(move |name| ((*name).to_owned(), protocol.number))
+    });
+    let keyword = |protocol: &weir_flow::Protocol| Some((protocol.keyword?.to_ascii_lowercase(), protocol.number));
+    let keywords = weir_flow::PROTOCOLS.iter().filter_map(keyword);
+    // Zeek's name where it knows none
+    let unknown = ("unknown_transport".to_owned(), 0);
+    names.chain(keywords).chain([unknown]).collect()
 });
 
-pub(crate) fn protocol(text: &str) -> Option<u8> {
+/// Numbers of protocols by nfdump's names, in lower case. Of the two that it calls IDPR it is the one with that
+/// keyword.
+static NFDUMP_PROTOCOLS: LazyLock<HashMap<String, u8>> = LazyLock::new(|| {
+    let named = |protocol: &weir_flow::Protocol| Some((protocol.nfdump_name?.to_ascii_lowercase(), protocol.number));
+    // the last one of a name counts
+    weir_flow::PROTOCOLS.iter().rev().filter_map(named).collect()
+});
+
+fn protocol(text: &str) -> Option<u8> {
     PROTOCOLS.get(&text.to_ascii_lowercase()).copied()
+}
+
+/// Reads a protocol of nfdump's text: by its own names, of which some mean other numbers elsewhere, before all others.
+pub(crate) fn read_nfdump_protocol(text: &str) -> Option<Cell> {
+    let named = NFDUMP_PROTOCOLS.get(&text.to_ascii_lowercase()).map(|number| Cell::Number(u64::from(*number)));
+    named.or_else(|| read(Column::Protocol, text))
+}
+
+/// Reads a destination port of nfdump's text. Type and code of ICMP have a dot between them in 1.7.8, and were one
+/// number before, as in its files: `8.0` is 2048.
+pub(crate) fn read_nfdump_port(text: &str) -> Option<Cell> {
+    let Some((icmp_type, code)) = text.split_once('.') else { return read(Column::DstPort, text) };
+    let [icmp_type, code] = [icmp_type, code].map(|number| number.parse::<u8>().ok());
+    Some(Cell::Number(u64::from(icmp_type?) << 8 | u64::from(code?)))
+}
+
+/// Whether a text is what argus writes of who sent to whom: `->`, `<?>`, `|>` and the like, or `who` of ARP (ra(1)).
+pub(crate) fn is_arrow(text: &str) -> bool {
+    text == "who" || text.contains(['<', '>']) && text.chars().all(|letter| "<>-?|o".contains(letter))
 }
 
 /// Whether two types of ICMP or ICMPv6 are question and answer, as Zeek takes them.
@@ -171,11 +204,39 @@ mod tests {
     }
 
     #[test]
+    fn arrows() {
+        for text in ["->", "<-", "<->", "?>", "<?", "<?>", "|>", "<|>", "o>", "<o>", "who"] {
+            assert!(is_arrow(text), "{text}");
+        }
+        for text in ["", "-", "0", "ingress", "whom", "o", "=>"] {
+            assert!(!is_arrow(text), "{text}");
+        }
+    }
+
+    #[test]
     fn numbers_and_names() {
         check(Column::Protocol, "tcp", Some(Cell::Number(6)));
         check(Column::Protocol, "UDP", Some(Cell::Number(17)));
         check(Column::Protocol, "58", Some(Cell::Number(58)));
         check(Column::Protocol, "256", None);
+        // keywords of IANA's registry and names of filters, in any case
+        for (name, number) in [
+            ("OSPF", 89),
+            ("ospfigp", 89),
+            ("IPv6-Frag", 44),
+            ("icmp6", 58),
+            ("IPv6-ICMP", 58),
+            ("PGM", 113),
+            ("Compaq-Peer", 110),
+            ("nsh", 145),
+            ("Mobility Header", 135),
+            ("IPv4", 4),
+            ("IPIP", 94),
+            ("ipip", 94),
+        ] {
+            check(Column::Protocol, name, Some(Cell::Number(number)));
+        }
+        check(Column::Protocol, "Frag6", None);
         check(Column::SrcPort, "0x50", Some(Cell::Number(80)));
         check(Column::SrcPort, "65536", None);
         check(Column::TcpFlags, "...A..S.", Some(Cell::Number(0x12)));

@@ -17,10 +17,18 @@ pub(crate) enum Part {
     ZeekProtocol,
     /// A port, or the code of ICMP.
     ZeekDestination,
+    /// A protocol, by the names of nfdump.
+    NfdumpProtocol,
+    /// A destination port of nfdump, or type and code of ICMP.
+    NfdumpPort,
+    /// The direction at the observation point, as of nfdump, or an arrow of argus, which is none.
+    DirectionOrArrow,
     /// Type and number of the engine, `0/0`.
     Engine,
     /// Nothing that is kept.
     Ignored,
+    /// Nothing that is kept, and the user says so.
+    LeftOut,
 }
 
 const fn of(column: Column) -> Part {
@@ -84,7 +92,7 @@ const NAMES: &[(&str, Part)] = &[
     ("smk", of(Column::SrcMask)),
     ("dmk", of(Column::DstMask)),
     ("dtos", of(Column::DstTos)),
-    ("dir", of(Column::Direction)),
+    ("dir", Part::DirectionOrArrow),
     ("nh", of(Column::NextHop)),
     ("nhb", of(Column::BgpNextHop)),
     ("svln", of(Column::SrcVlan)),
@@ -113,6 +121,12 @@ pub(crate) fn part(name: &str) -> Part {
         None if name == "duration_ms" => Part::DurationMs,
         None => known().unwrap_or(Part::Ignored),
     }
+}
+
+/// Whether names are those of a title of nfdump: `ts,te,td,sa,da,…` of 1.7.1, `firstSeen,duration,proto,…` of 1.7.8.
+pub(crate) fn is_of_nfdump(names: &[String]) -> bool {
+    let has = |wanted: &str| names.iter().any(|name| name.trim().eq_ignore_ascii_case(wanted));
+    has("firstSeen") || has("lastSeen") || (has("sa") && has("da"))
 }
 
 #[cfg(test)]

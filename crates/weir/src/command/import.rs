@@ -77,8 +77,8 @@ pub(crate) struct Args {
     /// Format of all files; without it the content of each file shows its format
     #[arg(long, value_enum, value_name = "FORMAT")]
     input_format: Option<InputFormat>,
-    /// Read a field of text and Parquet files into a column; names of columns and of Zeek, rwcut and nfdump are known; may
-    /// be repeated
+    /// Read a field of text and Parquet files into a column, or leave it out (FIELD=); names of columns and of Zeek, rwcut
+    /// and nfdump are known; may be repeated
     #[arg(long = "column", value_name = "FIELD=COLUMN")]
     columns: Vec<String>,
     /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX

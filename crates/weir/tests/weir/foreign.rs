@@ -74,6 +74,32 @@ fn a_file_of_which_nothing_can_be_read_is_a_failure() {
     assert!(text(&output.stderr).contains("error: nothing could be read"), "{}", text(&output.stderr));
 }
 
+/// Messages of IPFIX (RFC 7011 section 3.1): a Template with two addresses, a record, and one that ends an octet short.
+#[test]
+fn an_ipfix_file_that_is_cut_short_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("flows.ipfix");
+    let message = |sequence: u8, sets: &[u8]| {
+        let head = [0, 10, 0, 16 + sets.len() as u8, 0x65, 0xa0, 0, 0, 0, 0, 0, sequence, 0, 0, 0, 0];
+        [&head[..], sets].concat()
+    };
+    let template = message(0, &[0, 2, 0, 16, 1, 0, 0, 2, 0, 8, 0, 4, 0, 12, 0, 4]);
+    let record = |sequence| message(sequence, &[1, 0, 0, 12, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let mut octets = [template, record(0), record(1)].concat();
+    octets.pop();
+    std::fs::write(&path, &octets).expect("written");
+    let archive = folder.path().join("archive");
+    let output = import(&archive, &[path.to_str().expect("UTF-8")]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let expected = format!(
+        "error: cannot read {} to its end: damaged at octet 60: the file is cut short within this message\n",
+        path.display()
+    );
+    assert!(told.contains(&expected), "{told}");
+    check(&archive, "SELECT src_addr, dst_addr FROM flows", "src_addr,dst_addr\n10.0.0.1,10.0.0.2\n");
+}
+
 /// Each command names the other one that reads a file.
 #[test]
 fn files_for_another_command_are_named() {
@@ -139,4 +165,10 @@ fn foreign_mistakes_are_told() {
     assert!(text(&output.stderr).contains("invalid value 'none'"), "{}", text(&output.stderr));
     let output = import(&archive, &[&files[2], "--column", "x=y"]);
     assert!(text(&output.stderr).contains("'y' is no column that text can fill"), "{}", text(&output.stderr));
+    // a field can be left out, and then nothing is said of it
+    let path = folder.path().join("more.csv");
+    std::fs::write(&path, "start,src_addr,bytes\n1565635847,10.0.0.1,many\n").expect("written");
+    let output = import(&archive, &[path.to_str().expect("UTF-8"), "--column", "bytes="]);
+    assert!(output.status.success() && !text(&output.stderr).contains("bytes"), "{}", text(&output.stderr));
+    check(&archive, "SELECT src_addr, bytes FROM flows", "src_addr,bytes\n10.0.0.1,\n");
 }

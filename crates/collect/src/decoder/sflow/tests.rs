@@ -193,6 +193,25 @@ fn losses_are_counted_by_datagram_by_sample_and_by_the_agents_own_count() {
     assert_eq!((total(Counter::SamplesDropped), total(Counter::SequenceResets)), (3, 0));
 }
 
+/// Counters samples 103 to 108 are missing, and 109 comes late; all flow samples are there.
+#[test]
+fn lost_counters_samples_leave_the_flows_complete() {
+    let numbers = [100, 101, 102, 110, 109];
+    let datagrams: Vec<Vec<u8>> = (1..)
+        .zip(numbers)
+        .map(|(own, number)| datagram(own, &[flow_sample(own, 0, &[]), tagged(2, &words(&[number, 7, 0]))]))
+        .collect();
+    let (flows, _, decoder) = decode(&datagrams);
+    let statistics = decoder.statistics();
+    let total = |counter| statistics.total(counter);
+    assert_eq!((flows.rows(), total(Counter::RecordsStored)), (5, 5));
+    assert_eq!((total(Counter::CounterSamplesLost), total(Counter::CounterSamplesLate)), (7, 1));
+    assert_eq!((total(Counter::SamplesLost), total(Counter::SamplesLate)), (0, 0));
+    let mut sums = weir_flow::BooksSums::default();
+    sums.add_counts((None, None, None), &statistics.totals);
+    assert_eq!(sums.completeness().to_string(), "complete");
+}
+
 #[test]
 fn relays_do_not_make_two_agents_of_one() {
     let mut decoder = Decoder::new(Limits::default());
@@ -260,6 +279,20 @@ fn counters_have_tables_of_their_own() {
     let statistics = decoder.statistics();
     assert_eq!(statistics.total(Counter::CountersStored), 2);
     assert_eq!(statistics.total(Counter::StructuresSkipped), 1);
+}
+
+/// A sample of a structure that has no table, one without any, and one that has a row.
+#[test]
+fn counters_without_a_row_are_not_stored() {
+    let host = [words(&[1]), b"r\0\0\0".to_vec(), vec![9; 16], words(&[3, 2, 0])].concat();
+    let unknown = tagged(2, &[words(&[1, 7, 1]), tagged(4300 << 12 | 1, &[])].concat());
+    let none = tagged(2, &words(&[2, 7, 0]));
+    let known = tagged(2, &[words(&[3, 7, 1]), tagged(2000, &host)].concat());
+    let (_, tables, decoder) = decode(&[datagram(1, &[unknown, none, known])]);
+    assert_eq!(tables.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+    let statistics = decoder.statistics();
+    let counts = [Counter::CountersStored, Counter::StructuresSkipped].map(|counter| statistics.total(counter));
+    assert_eq!(counts, [1, 1]);
 }
 
 /// As flows do, counters have the sender of a datagram that names another agent.

@@ -153,7 +153,15 @@ fn a_file_that_is_cut_short_is_read_as_far_as_it_goes() {
         let (found, report) = messages(&whole[..cut]);
         assert_eq!((found.len(), report.messages_damaged), (2, 1), "{cut}");
         assert_eq!(found[1], whole[first..cut]);
+        assert_eq!(report.cut_short_at, Some(first as u64), "{cut}");
     }
+    // within the length there is no message, and without the version no sign of one
+    for (cut, expected) in [(2, Some(first as u64)), (3, Some(first as u64)), (1, None), (0, None)] {
+        let (found, report) = messages(&whole[..first + cut]);
+        assert_eq!((found.len(), report.messages_damaged), (1, 0), "{cut}");
+        assert_eq!((report.cut_short_at, report.octets_skipped), (expected, cut as u64));
+    }
+    assert_eq!(messages(&whole).1.cut_short_at, None);
 }
 
 /// The length of a set of 162 records and what follows it read as the version and the length of a message, behind which
