@@ -80,19 +80,21 @@ fn yaf_flags(enterprise: u32, id: u16) -> Option<Column> {
     }
 }
 
-/// The only value for a column among what is in lists.
+/// The only value for a column among what is in lists; of several that one name, or the flags that YAF has in parts.
 pub(crate) fn in_a_list(column: Column, row: &Row) -> Option<Cell> {
     let of_column = |(enterprise, id): (u32, u16)| {
         yaf_flags(enterprise, id) == Some(column)
             || Column::of_element(enterprise, id).map(|(column, _)| column) == Some(column)
     };
     let values: Vec<_> = row.nested.iter().filter(|(enterprise, id, _)| of_column((*enterprise, *id))).collect();
+    let are_parts = values.iter().all(|(enterprise, id, _)| yaf_flags(*enterprise, *id).is_some());
     match (column.column_type(), &values[..]) {
         (_, []) => None,
         (ColumnType::Text, [(.., octets), others @ ..]) => {
             let only = others.iter().all(|(.., other)| other == octets);
             only.then(|| text_of(column, octets)).flatten().map(|(text, _)| Cell::Octets(text))
         }
+        (_, [_, _, ..]) if !are_parts => None,
         (ColumnType::Address | ColumnType::Mac | ColumnType::Octets, [(.., octets), ..]) => {
             Some(Cell::Octets(octets.clone()))
         }
