@@ -51,6 +51,8 @@ pub(crate) enum Op {
     EitherFlag { column: Column, initial: usize, union: usize },
     /// A sampling interval of two numbers: packets selected, and packets in all or left out.
     Interval { selected: usize, other: usize, form: IntervalForm },
+    /// The type or the code of ICMP, of a field with both; null where the protocol, if a field has it, is another.
+    IcmpPart { column: Column, both: usize, protocol: Option<usize> },
     /// The name of an application by its number.
     ApplicationName { field: usize, number: ApplicationNumber },
     /// A time.
@@ -78,6 +80,7 @@ impl Op {
             | Self::Octets { column, .. }
             | Self::Text { column, .. }
             | Self::EitherFlag { column, .. }
+            | Self::IcmpPart { column, .. }
             | Self::Time { column, .. } => column,
             Self::Interval { .. } => Column::SamplingInterval,
             Self::ApplicationName { .. } => Column::Application,
@@ -156,6 +159,7 @@ impl Plan {
         }
         plan.place_event_time(fields);
         plan.place_flags(fields);
+        plan.place_icmp();
         plan.place_interval(fields);
         plan.place_application(fields);
         plan.keep_the_rest(fields, header_uptime);
@@ -252,6 +256,17 @@ impl Plan {
         }
     }
 
+    /// Exporters that have type and code of ICMP in one field mean the same as those that have two.
+    fn place_icmp(&mut self) {
+        let Some(both) = self.field_of(Column::IcmpTypeCode) else { return };
+        let protocol = self.field_of(Column::Protocol);
+        for column in [Column::IcmpType, Column::IcmpCode] {
+            if !self.writes(column) {
+                self.ops.push(Op::IcmpPart { column, both, protocol });
+            }
+        }
+    }
+
     /// An interval in two numbers says more than a first number alone, which the column would else take.
     fn place_interval(&mut self, fields: &[FieldSpecifier]) {
         let position = |id| fields.iter().position(|field| field.element == ElementId::iana(id) && field.length <= 8);
@@ -318,7 +333,11 @@ impl Plan {
             // a rounded quotient, or bits that may be of either, are not all that was said
             // and of texts it is decided for each record what the column does not show
             // a name is not the number
-            Op::EitherFlag { .. } | Op::Interval { .. } | Op::Text { .. } | Op::ApplicationName { .. } => false,
+            Op::EitherFlag { .. }
+            | Op::IcmpPart { .. }
+            | Op::Interval { .. }
+            | Op::Text { .. }
+            | Op::ApplicationName { .. } => false,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
             Op::Time { field: written, form, init_time, .. } => {
                 written == field

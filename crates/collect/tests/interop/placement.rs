@@ -178,6 +178,16 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
             cells.insert(column, Cell::Number(bits[0] | bits[1]));
         }
     }
+    let of_icmp = matches!(cells.get(&Column::Protocol), Some(Cell::Number(1 | 58)));
+    if let Some(&Cell::Number(both)) = cells.get(&Column::IcmpTypeCode)
+        && (of_icmp || !winners.contains_key(&Column::Protocol))
+    {
+        for (column, part) in [(Column::IcmpType, both / 256), (Column::IcmpCode, both % 256)] {
+            if !winners.contains_key(&column) {
+                cells.insert(column, Cell::Number(part));
+            }
+        }
+    }
     elements.sort();
     (cells, elements)
 }

@@ -283,6 +283,27 @@ fn addresses_and_ports_are_of_one_flow() {
     assert_eq!(seen(&flows), (None, (None, None), 0));
 }
 
+/// Type and code in one element (32, 139) are those of the elements that have each (176 to 179).
+#[test]
+fn icmp_has_one_type_and_one_code() {
+    let seen = |fields: &[Field], records: &[&[u8]]| -> Vec<Option<(u8, u8)>> {
+        let mut exporter = Exporter::new();
+        exporter.netflow9(0, &template(256, fields, 0), records);
+        let flows = exporter.flows();
+        let column = |column| flows.primitive::<UInt8Type>(column).into_iter().flatten().collect::<Vec<_>>();
+        let both = column(Column::IcmpType).into_iter().zip(column(Column::IcmpCode));
+        both.map(|(kind, code)| kind.zip(code)).collect()
+    };
+    let both = [(0, 8, 4), (0, 4, 1), (0, 32, 2)];
+    let records: [&[u8]; 3] = [&[10, 0, 0, 1, 1, 3, 1], &[10, 0, 0, 1, 6, 0, 0], &[10, 0, 0, 1, 58, 129, 0]];
+    assert_eq!(seen(&both, &records), [Some((3, 1)), None, Some((129, 0))], "0 of TCP is no type");
+    assert_eq!(seen(&[(0, 10, 1), (0, 139, 2)], &[&[0, 1, 4]]), [Some((1, 4))]);
+    let apart = [(0, 4, 1), (0, 32, 2), (0, 176, 1), (0, 177, 1)];
+    assert_eq!(seen(&apart, &[&[1, 0, 0, 3, 1]]), [Some((3, 1))]);
+    // where the port alone has both, as in NetFlow v5, who looks for them reads the port
+    assert!(seen(&[(0, 4, 1), (0, 11, 2)], &[&[1, 3, 1]]).is_empty());
+}
+
 /// RFC 5610 section 3: an exporter says that an element of its own is a list, and what another is called.
 #[test]
 fn types_reported_by_the_exporter() {
