@@ -340,7 +340,7 @@ pub(crate) fn time_ms(header: &HeaderSeen, record: &Record, field: &Field) -> Op
             Some(header.export_ms - i64::from(uptime_ms.wrapping_sub(number()? as u32) as i32))
         }
         150 | 151 | 322 => Some(number()? as i64 * 1000),
-        152 | 153 | 323 => Some(number()? as i64),
+        152 | 153 | 323 => Some(i64::try_from(number()?).unwrap_or(i64::MAX)),
         154..=157 | 324 | 325 => value::date_time_nanos(&field.octets).map(ntp),
         158 | 159 => Some(header.export_ms - (number()? / 1000) as i64),
         _ => None,
