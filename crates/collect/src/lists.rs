@@ -2,8 +2,8 @@
 //!
 //! A value in a list fills a column when the lists of the record have just one such value, so that there is no doubt which
 //! is meant. Two values are two, also where they are equal; only a name that is repeated is one name. Columns that describe
-//! one flow together ([`Group`]) are not put together from several sources. What stands in a list of which none is true
-//! fills nothing. Every value stays among the elements as well, since a column does not say from where it came.
+//! one flow together ([`Group`]) are not put together from several sources. Values of a list of which none is true fill
+//! nothing. Every value stays among the elements as well, since a column does not say from where it came.
 
 use weir_flow::{Column, ColumnType, FlowBatchBuilder, text};
 use weir_wire::ElementId;

@@ -54,7 +54,7 @@ pub struct OutputOptions {
     /// Whether tables head columns with short labels rather than with their names in SQL, and have type and code of ICMP in
     /// the place of the destination port.
     pub labels: bool,
-    /// Columns that tables do not show: they are there for what others mean.
+    /// Columns that tables do not show: others are printed by them.
     pub hidden: Vec<Column>,
     /// What CSV does with texts.
     pub texts: Texts,

@@ -22,7 +22,7 @@ const LIST_COLUMNS: &[Column] = &[
     Column::Bytes,
 ];
 
-/// Columns that tables look into for type and code of ICMP, which stand in the place of the destination port.
+/// Columns that tables look into for type and code of ICMP, which take the place of the destination port.
 const ICMP_COLUMNS: [Column; 3] = [Column::IcmpType, Column::IcmpCode, Column::IcmpTypeCode];
 
 /// What a listing has, in its order.
@@ -46,7 +46,7 @@ impl ListedColumns {
         }
     }
 
-    /// Columns that are added for a table: they tell what others mean, and are not shown.
+    /// Columns that are added for a table: others are printed by them, and they are not shown.
     pub(super) fn hidden(&self) -> Vec<Column> {
         let has = |wanted| self.0.iter().any(|listed| matches!(listed, Listed::Column(column) if *column == wanted));
         let is_needed = has(Column::Protocol) && has(Column::DstPort);
