@@ -68,17 +68,23 @@ impl TimeForm {
         Some(match self {
             // The signed difference is right across a wrap of the 32-bit uptime, and for a flow that ends a little
             // after the header was written.
-            Self::Uptime if is_absolute(value) => value as i64,
+            Self::Uptime if is_absolute(value) => saturated(value),
             Self::Uptime => {
                 let age_ms = clock.uptime_ms?.wrapping_sub(value as u32) as i32;
                 clock.export_ms - i64::from(age_ms)
             }
-            Self::Seconds => (value as i64).saturating_mul(1000),
-            Self::Millis => value as i64,
+            Self::Seconds => saturated(value).saturating_mul(1000),
+            Self::Millis => saturated(value),
             Self::Ntp => ntp_ms(value),
             Self::DeltaMicros => clock.export_ms - (value / 1000) as i64,
         })
     }
+}
+
+/// Times are unsigned (RFC 7011 sections 6.1.7 and 6.1.8): what is beyond all times of columns is the last of them, and not
+/// one before 1970.
+fn saturated(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// The upper 32 bits are seconds, the lower a fraction. Seconds below 2^31 belong to the era that begins in 2036
@@ -130,6 +136,14 @@ mod tests {
         // since 1970, or an uptime whose lower half is what the header's counts
         check(TimeForm::Uptime, 1_699_999_999_000, 1_699_999_999_000);
         check(TimeForm::Uptime, (3 << 32) + 4_000, 1_699_999_999_000);
+    }
+
+    #[test]
+    fn times_are_unsigned() {
+        for form in [TimeForm::Millis, TimeForm::Seconds, TimeForm::Uptime] {
+            check(form, 1 << 63, i64::MAX);
+            check(form, u64::MAX, i64::MAX);
+        }
     }
 
     #[test]

@@ -61,6 +61,10 @@ pub(crate) fn write(
                 let target = builder.u32(Column::SamplingInterval);
                 (0..records.len()).for_each(|at| target.push(interval(records, at, (selected, other), form)));
             }
+            Op::IcmpPart { column, both, protocol } => {
+                let target = builder.u8(column);
+                (0..records.len()).for_each(|at| target.push(icmp_part(column, records, at, (both, protocol))));
+            }
             Op::ApplicationName { field, number } => {
                 let positions = records.located.field(field);
                 let target = builder.text(Column::Application);
@@ -93,6 +97,16 @@ fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: I
         IntervalForm::Alone => Rate::new(1, selected).filter(|_| selected > 1),
     };
     rate?.interval()
+}
+
+/// Type or code of ICMP, from type * 256 + code. Exporters that have the field in every record fill it with zeros where the
+/// protocol is another, and 0 is a type.
+fn icmp_part(column: Column, records: Records<'_>, record: usize, fields: (usize, Option<usize>)) -> Option<u8> {
+    let (both, protocol) = fields;
+    let is_icmp = |field| matches!(records.number(field, record), Some(1 | 58));
+    let both = records.number(both, record).filter(|_| protocol.is_none_or(is_icmp))?;
+    let both = u16::try_from(both).ok()?;
+    Some(if column == Column::IcmpType { (both >> 8) as u8 } else { both as u8 })
 }
 
 fn write_leftovers(

@@ -1,11 +1,13 @@
 //! Lists in records: what is in them goes among the elements, and to columns that the record itself leaves empty.
 //!
-//! A value in a list fills a column when the record has just one such value, so that there is no doubt which is meant.
-//! It stays among the elements as well, since a column does not say from where it came.
+//! A value in a list fills a column when the lists of the record have just one such value, so that there is no doubt which
+//! is meant. Two values are two, also where they are equal; only a name that is repeated is one name. Columns that describe
+//! one flow together ([`Group`]) are not put together from several sources. Values of a list of which none is true fill
+//! nothing. Every value stays among the elements as well, since a column does not say from where it came.
 
 use weir_flow::{Column, ColumnType, FlowBatchBuilder, text};
 use weir_wire::ElementId;
-use weir_wire::structured::{self, ListEntry};
+use weir_wire::structured::{self, ListEntry, Semantic};
 use weir_wire::value::be_uint;
 
 use crate::domain::DomainTemplates;
@@ -16,6 +18,37 @@ use crate::texts;
 /// Entries of a list that there is memory for at once, of values of an octet: a list of a datagram has no more.
 const ENTRIES_EXPECTED: usize = 1_500;
 
+/// Columns that describe one flow together. An address of the record with a port of the flow that a list is about would be
+/// a flow that never was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    /// Addresses, what is known of them, and what is between them.
+    Key,
+    /// Counters: those of flows with another key are others as well.
+    Counters,
+}
+
+impl Group {
+    const fn of(column: Column) -> Option<Self> {
+        match column {
+            Column::SrcAddr
+            | Column::DstAddr
+            | Column::SrcPort
+            | Column::DstPort
+            | Column::Protocol
+            | Column::IcmpType
+            | Column::IcmpCode
+            | Column::IcmpTypeCode
+            | Column::SrcMask
+            | Column::DstMask
+            | Column::SrcAs
+            | Column::DstAs => Some(Self::Key),
+            Column::Packets | Column::Bytes | Column::PacketsReverse | Column::BytesReverse => Some(Self::Counters),
+            _ => None,
+        }
+    }
+}
+
 /// A value in a list whose column the record leaves empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leaf<'a> {
@@ -24,6 +57,16 @@ struct Leaf<'a> {
     octets: &'a [u8],
     /// Several elements each have some bits of the column.
     part: bool,
+    /// Position of the list in the row, and number of the record in the list.
+    place: (u16, u16),
+}
+
+/// What lists have for columns.
+#[derive(Debug, Default)]
+struct Leaves<'a> {
+    values: Vec<Leaf<'a>>,
+    /// Rows of which a group has several values for one column.
+    contested: Vec<(usize, Group)>,
 }
 
 /// Appends the elements of records that have lists. Returns how many lists could not be read to their
@@ -34,8 +77,8 @@ pub(crate) fn write_leftovers(
     templates: &DomainTemplates,
     builder: &mut FlowBatchBuilder,
 ) -> u32 {
-    let (mut entries, mut leaves, mut undecodable) = (Vec::new(), Vec::new(), 0);
-    let mut columns = LeafColumns { plan, last: None };
+    let (mut entries, mut excluded, mut undecodable) = (Vec::new(), Vec::new(), 0);
+    let (mut columns, mut leaves) = (LeafColumns { plan, last: None }, Leaves::default());
     let target = builder.elements();
     for row in 0..records.len() {
         for leftover in plan.leftovers.iter().filter(|leftover| plan.keeps(leftover, records, row)) {
@@ -46,6 +89,7 @@ pub(crate) fn write_leftovers(
             };
             entries.clear();
             entries.reserve(octets.len().min(ENTRIES_EXPECTED));
+            excluded.clear();
             let position = target.row_len() as u16;
             let element = ElementId { enterprise: leftover.enterprise, id: leftover.id };
             undecodable += structured::walk(element, kind, octets, templates, &mut entries);
@@ -56,13 +100,16 @@ pub(crate) fn write_leftovers(
             }
             for entry in &entries {
                 let ElementId { enterprise, id } = entry.element;
-                match entry.parent {
-                    None => target.push(enterprise, id, entry.octets),
-                    Some(parent) => {
-                        let place = (parent.saturating_add(position), entry.record);
-                        target.push_nested(enterprise, id, entry.octets, place);
-                        leaves.extend(columns.leaf(row, entry));
-                    }
+                let is_excluded = entry.parent.is_some_and(|list| excluded.get(usize::from(list)) == Some(&true));
+                excluded.push(is_excluded || is_none_of(entry));
+                let Some(parent) = entry.parent else {
+                    target.push(enterprise, id, entry.octets);
+                    continue;
+                };
+                let place = (parent.saturating_add(position), entry.record);
+                target.push_nested(enterprise, id, entry.octets, place);
+                if !is_excluded {
+                    columns.add(row, entry, place, &mut leaves);
                 }
             }
         }
@@ -72,37 +119,65 @@ pub(crate) fn write_leftovers(
     undecodable
 }
 
+/// Whether an entry is a list whose values are no properties of the record (RFC 6313 section 4.4).
+fn is_none_of(entry: &ListEntry<'_>) -> bool {
+    entry.list.is_some() && entry.octets.first().map(|octet| Semantic::from_octet(*octet)) == Some(Semantic::NoneOf)
+}
+
+/// What the values of an element in lists are to the columns.
+#[derive(Debug, Clone, Copy)]
+enum Claim {
+    /// They may fill this one.
+    Open {
+        column: Column,
+        /// See [`Leaf::part`].
+        part: bool,
+    },
+    /// The records fill it themselves, and it is one of this group.
+    Taken(Group),
+}
+
 /// Which columns the values in lists may fill.
 struct LeafColumns<'p> {
     plan: &'p Plan,
     /// The element that was asked about last: values of one element come in a row.
-    last: Option<(ElementId, Option<(Column, bool)>)>,
+    last: Option<(ElementId, Option<Claim>)>,
 }
 
 impl LeafColumns<'_> {
-    /// The leaf that an entry is, when there is a column for it that the records leave empty.
-    fn leaf<'a>(&mut self, row: usize, entry: &ListEntry<'a>) -> Option<Leaf<'a>> {
-        let found = match self.last {
-            Some((element, found)) if element == entry.element => found,
+    /// Adds what an entry is to the columns.
+    fn add<'a>(&mut self, row: usize, entry: &ListEntry<'a>, place: (u16, u16), leaves: &mut Leaves<'a>) {
+        let claim = match self.last {
+            Some((element, claim)) if element == entry.element => claim,
             _ => {
-                let found = self.column(entry.element);
-                self.last = Some((entry.element, found));
-                found
+                let claim = self.claim(entry.element);
+                self.last = Some((entry.element, claim));
+                claim
             }
         };
-        let (column, part) = found?;
-        fits(column, entry.octets).then_some(Leaf { row, column, octets: entry.octets, part })
+        match claim {
+            Some(Claim::Open { column, part }) if fits(column, entry.octets) => {
+                leaves.values.push(Leaf { row, column, octets: entry.octets, part, place });
+            }
+            Some(Claim::Taken(group)) if leaves.contested.last() != Some(&(row, group)) => {
+                leaves.contested.push((row, group));
+            }
+            _ => {}
+        }
     }
 
-    /// The column for an element, and whether the element has some bits of it only. Times are none: those in lists are
-    /// of what happened within the flow.
-    fn column(&self, element: ElementId) -> Option<(Column, bool)> {
+    /// What values of an element are to the columns. Times are nothing to them: those in lists are of what happened within
+    /// the flow.
+    fn claim(&self, element: ElementId) -> Option<Claim> {
         let (column, part) = match column_of_flags(element) {
             Some(column) => (column, true),
             None => (Column::of_element(element.enterprise, element.id)?.0, false),
         };
-        let open = column != Column::SamplingInterval && column != Column::SamplerId && !self.plan.writes(column);
-        open.then_some((column, part))
+        if self.plan.writes(column) {
+            return Group::of(column).map(Claim::Taken);
+        }
+        let open = column != Column::SamplingInterval && column != Column::SamplerId;
+        open.then_some(Claim::Open { column, part })
     }
 }
 
@@ -120,26 +195,56 @@ fn fits(column: Column, octets: &[u8]) -> bool {
     }
 }
 
-/// Writes one column after the other: of each row the only value, or bits that elements have each some of; else null.
-fn write_leaves(leaves: &mut [Leaf<'_>], rows: usize, builder: &mut FlowBatchBuilder) {
-    // of one element in one record they are sorted, and sorting them takes memory
-    if !leaves.is_sorted_by_key(|leaf| (leaf.column, leaf.row)) {
-        leaves.sort_by_key(|leaf| (leaf.column, leaf.row));
+/// The value of a column that a row has in its lists, if it is one.
+fn only<'a>(of_row: &[Leaf<'a>]) -> Option<&'a [u8]> {
+    let [leaf, others @ ..] = of_row else { return None };
+    // YAF has the name that DNS is asked for with every answer
+    let is_repeated =
+        leaf.column.column_type() == ColumnType::Text && others.iter().all(|other| other.octets == leaf.octets);
+    (others.is_empty() || is_repeated).then_some(leaf.octets)
+}
+
+/// Bits of a column of which the elements of one record in a list have some each.
+fn bits(of_row: &[Leaf<'_>]) -> Option<u64> {
+    let [leaf, _, ..] = of_row else { return None };
+    let are_parts = of_row.iter().all(|other| other.part && other.place == leaf.place);
+    are_parts.then(|| of_row.iter().filter_map(|leaf| be_uint(leaf.octets)).fold(0, |bits, more| bits | more))
+}
+
+impl Leaves<'_> {
+    /// Sorts the values by column and row, and notes where a group has several for one column.
+    fn sort(&mut self) {
+        // of one element in one record they are sorted, and sorting them takes memory
+        if !self.values.is_sorted_by_key(|leaf| (leaf.column, leaf.row)) {
+            self.values.sort_by_key(|leaf| (leaf.column, leaf.row));
+        }
+        let same = |a: &Leaf<'_>, b: &Leaf<'_>| (a.column, a.row) == (b.column, b.row);
+        let several = self.values.chunk_by(same).filter(|of_row| of_row.len() > 1);
+        self.contested.extend(several.filter_map(|of_row| Some((of_row[0].row, Group::of(of_row[0].column)?))));
+        self.contested.sort_unstable();
     }
-    for of_column in leaves.chunk_by(|a, b| a.column == b.column) {
+
+    /// Whether a row leaves it open which flow a value for a column is about.
+    fn is_contested(&self, row: usize, column: Column) -> bool {
+        let is = |group| self.contested.binary_search(&(row, group)).is_ok();
+        match Group::of(column) {
+            Some(Group::Key) => is(Group::Key),
+            Some(Group::Counters) => is(Group::Key) || is(Group::Counters),
+            None => false,
+        }
+    }
+}
+
+/// Writes one column after the other: of each row the only value, or bits that elements have each some of; else null.
+fn write_leaves(leaves: &mut Leaves<'_>, rows: usize, builder: &mut FlowBatchBuilder) {
+    leaves.sort();
+    for of_column in leaves.values.chunk_by(|a, b| a.column == b.column) {
         let column = of_column[0].column;
         let mut next = of_column.chunk_by(|a, b| a.row == b.row).peekable();
         for row in 0..rows {
             let found = next.next_if(|of_row| of_row[0].row == row).unwrap_or_default();
-            let only = match found {
-                [leaf, others @ ..] if others.iter().all(|other| other.octets == leaf.octets) => Some(leaf.octets),
-                _ => None,
-            };
-            let bits = || found.iter().filter_map(|leaf| be_uint(leaf.octets)).fold(0, |bits, more| bits | more);
-            let number = match found {
-                [_, _, ..] if found.iter().all(|leaf| leaf.part) => Some(bits()),
-                _ => only.and_then(be_uint),
-            };
+            let only = only(found).filter(|_| !leaves.is_contested(row, column));
+            let number = bits(found).or_else(|| only.and_then(be_uint));
             match column.column_type() {
                 ColumnType::U8 => builder.u8(column).push(number.map(|number| number as u8)),
                 ColumnType::U16 => builder.u16(column).push(number.map(|number| number as u16)),

@@ -49,6 +49,8 @@ pub(crate) enum Op {
     EitherFlag { column: Column, initial: usize, union: usize },
     /// A sampling interval of two numbers: packets selected, and packets in all or left out.
     Interval { selected: usize, other: usize, form: IntervalForm },
+    /// The type or the code of ICMP, of a field with both; null where the protocol, if a field has it, is another.
+    IcmpPart { column: Column, both: usize, protocol: Option<usize> },
     /// The name of an application by its number.
     ApplicationName { field: usize, number: ApplicationNumber },
     /// A time.
@@ -76,6 +78,7 @@ impl Op {
             | Self::Octets { column, .. }
             | Self::Text { column, .. }
             | Self::EitherFlag { column, .. }
+            | Self::IcmpPart { column, .. }
             | Self::Time { column, .. } => column,
             Self::Interval { .. } => Column::SamplingInterval,
             Self::ApplicationName { .. } => Column::Application,
@@ -93,9 +96,11 @@ impl Op {
             // a rounded quotient, or bits that may be of either, are not all that was said
             // and of texts it is decided for each record what the column does not show
             // a name is not the number
-            Self::EitherFlag { .. } | Self::Interval { .. } | Self::Text { .. } | Self::ApplicationName { .. } => {
-                return None;
-            }
+            Self::EitherFlag { .. }
+            | Self::IcmpPart { .. }
+            | Self::Interval { .. }
+            | Self::Text { .. }
+            | Self::ApplicationName { .. } => return None,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
             Self::Time { field, form, init_time, .. } => {
                 let is_held = match form {
@@ -181,6 +186,7 @@ impl Plan {
         }
         plan.place_event_time(fields);
         plan.place_flags(fields);
+        plan.place_icmp();
         plan.place_interval(fields);
         plan.place_application(fields);
         plan.keep_the_rest(fields, header_uptime);
@@ -271,6 +277,17 @@ impl Plan {
             let both = position(INITIAL_TCP_FLAGS | reverse).zip(position(UNION_TCP_FLAGS | reverse));
             if let (false, Some((initial, union))) = (self.writes(column), both) {
                 self.ops.push(Op::EitherFlag { column, initial, union });
+            }
+        }
+    }
+
+    /// Exporters that have type and code of ICMP in one field mean the same as those that have two.
+    fn place_icmp(&mut self) {
+        let Some(both) = self.field_of(Column::IcmpTypeCode) else { return };
+        let protocol = self.field_of(Column::Protocol);
+        for column in [Column::IcmpType, Column::IcmpCode] {
+            if !self.writes(column) {
+                self.ops.push(Op::IcmpPart { column, both, protocol });
             }
         }
     }

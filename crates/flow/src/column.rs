@@ -99,7 +99,7 @@ columns! {
     SrcAddr "src_addr" Address "" [8, 27] [] "src addr", "Source address in the IP header.";
     DstAddr "dst_addr" Address "" [12, 28] [] "dst addr", "Destination address in the IP header.";
     SrcPort "src_port" U16 "" [7, 180, 182] [] "sport", "Source port of the transport header.";
-    DstPort "dst_port" U16 "" [11, 181, 183] [] "dport", "Destination port of the transport header; for ICMP in NetFlow v5, type * 256 + code.";
+    DstPort "dst_port" U16 "" [11, 181, 183] [] "dport", "Destination port of the transport header; for ICMP in NetFlow v5, and as many exporters of other versions have it, type * 256 + code.";
     Protocol "protocol" U8 "" [4] [] "proto", "IP protocol number.";
     TcpFlags "tcp_flags" U16 "" [6] [] "flags", "TCP control bits, combined over all packets of the flow.";
     Tos "tos" U8 "" [5] [] "tos", "Type of service, or traffic class of IPv6.";
@@ -124,9 +124,9 @@ columns! {
     DstTos "dst_tos" U8 "" [55] [] "dtos", "Type of service after the Observation Point.";
     MinTtl "min_ttl" U8 "hops" [52] [] "min ttl", "Smallest TTL or hop limit seen.";
     MaxTtl "max_ttl" U8 "hops" [53] [] "max ttl", "Largest TTL or hop limit seen.";
-    IcmpType "icmp_type" U8 "" [176, 178] [] "itype", "ICMP or ICMPv6 type.";
-    IcmpCode "icmp_code" U8 "" [177, 179] [] "icode", "ICMP or ICMPv6 code.";
-    IcmpTypeCode "icmp_type_code" U16 "" [32, 139] [] "icmp", "ICMP or ICMPv6 type * 256 + code.";
+    IcmpType "icmp_type" U8 "" [176, 178] [] "itype", "ICMP or ICMPv6 type, also of exporters that have it in one element with the code; null where `dst_port` alone has it. `icmp type` of filters finds all.";
+    IcmpCode "icmp_code" U8 "" [177, 179] [] "icode", "ICMP or ICMPv6 code, as `icmp_type`.";
+    IcmpTypeCode "icmp_type_code" U16 "" [32, 139] [] "icmp", "ICMP or ICMPv6 type * 256 + code, where the exporter has both in one element.";
     Direction "direction" U8 "" [61] [] "dir", "0 for a flow measured on its way in, 1 on its way out.";
     ForwardingStatus "forwarding_status" U8 "" [89] [] "fwd", "Forwarding status and reason (RFC 7270 section 4.12).";
     EndReason "end_reason" U8 "" [136] [] "reason", "Why the flow ended: 1 idle, 2 active timeout, 3 end of flow, 4 forced, 5 lack of resources.";

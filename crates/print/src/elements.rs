@@ -8,11 +8,13 @@ use weir_flow::elements::{ElementValue, elements_of_row};
 use weir_flow::registry::{self, DataType};
 use weir_flow::{AddressText, NamedElement};
 
-/// Seconds from 1900, the epoch of NTP, to 1970.
+/// Seconds from 1900, the epoch of NTP, to 1970; below 2^31 they count from 2036, where the next era begins (RFC 5905
+/// section 6), as they do for columns of times.
 const NTP_EPOCH_SECONDS: i64 = 2_208_988_800;
 
 /// All elements of a row: `name=value`, or `enterprise/number=value` for those without a name, parted by blanks. A list
-/// is `name=semantic[…]` with its values, or its records in braces; one that could not be read is in hexadecimal.
+/// is `name=semantic[…]` with its values, or its records in braces, of which it may have none; one that could not be read
+/// is in hexadecimal.
 pub fn elements_text(column: &ArrayRef, row: usize) -> String {
     let values = elements_of_row(column, row);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); values.len()];
@@ -91,10 +93,28 @@ fn signed(octets: &[u8]) -> Option<i64> {
     Some(octets.iter().fold(start, |number, octet| number << 8 | i64::from(*octet)))
 }
 
+/// The first octet of a list that is whole and has nothing in it; nothing for other values.
+fn empty_list(data_type: DataType, octets: &[u8]) -> Option<&'static str> {
+    let is_empty = match data_type {
+        // semantic, element, length (RFC 6313 section 4.5.1); the highest bit of the element says that an enterprise follows
+        DataType::BasicList => octets.len() == if octets.get(1).is_some_and(|high| high & 0x80 != 0) { 9 } else { 5 },
+        DataType::SubTemplateList => octets.len() == 3,
+        // for each Template its ID, and a length with both in it
+        DataType::SubTemplateMultiList => {
+            octets.len() % 4 == 1
+                && octets[1..].as_chunks::<4>().0.iter().all(|[.., high, low]| [*high, *low] == [0, 4])
+        }
+        _ => return None,
+    };
+    (is_empty || octets.is_empty()).then(|| semantic(octets))
+}
+
 /// RFC 7011 section 6.1.9: seconds and fraction of NTP.
 fn ntp(octets: &[u8]) -> Option<Timestamp> {
     let bits = u64::from_be_bytes(octets.try_into().ok()?);
-    let seconds = (bits >> 32) as i64 - NTP_EPOCH_SECONDS;
+    let seconds = (bits >> 32) as i64;
+    let era = if seconds < 1 << 31 { 1_i64 << 32 } else { 0 };
+    let seconds = seconds + era - NTP_EPOCH_SECONDS;
     let nanoseconds = ((bits & 0xffff_ffff) * 1_000_000_000) >> 32;
     Timestamp::new(seconds, nanoseconds as i32).ok()
 }
@@ -141,24 +161,23 @@ pub fn push_element_value(text: &mut String, data_type: DataType, octets: &[u8])
         // fields of fixed length are filled up with zeros
         T::Text => std::str::from_utf8(octets).ok().map(|value| write!(text, "{}", value.trim_end_matches('\0'))),
         T::DateTimeSeconds => {
-            let time = unsigned(octets).and_then(|seconds| Timestamp::from_second(seconds as i64).ok());
+            let seconds = unsigned(octets).and_then(|seconds| i64::try_from(seconds).ok());
+            let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
             time.map(|time| write!(text, "{time}"))
         }
         T::DateTimeMilliseconds => {
-            let time = unsigned(octets).and_then(|ms| Timestamp::from_millisecond(ms as i64).ok());
+            let ms = unsigned(octets).and_then(|ms| i64::try_from(ms).ok());
+            let time = ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
             time.map(|time| write!(text, "{time}"))
         }
         T::DateTimeMicroseconds | T::DateTimeNanoseconds => ntp(octets).map(|time| write!(text, "{time}")),
         T::MacAddress if octets.len() == 6 => Some(write!(text, "{}", AddressText(octets))),
         T::Ipv4Address if octets.len() == 4 => Some(write!(text, "{}", AddressText(octets))),
         T::Ipv6Address if octets.len() == 16 => Some(write!(text, "{}", AddressText(octets))),
-        T::OctetArray
-        | T::MacAddress
-        | T::Ipv4Address
-        | T::Ipv6Address
-        | T::BasicList
-        | T::SubTemplateList
-        | T::SubTemplateMultiList => None,
+        T::BasicList | T::SubTemplateList | T::SubTemplateMultiList => {
+            empty_list(data_type, octets).map(|semantic| write!(text, "{semantic}[]"))
+        }
+        T::OctetArray | T::MacAddress | T::Ipv4Address | T::Ipv6Address => None,
     };
     if written.is_none() {
         text.push_str("0x");
@@ -201,6 +220,26 @@ mod tests {
         );
     }
 
+    /// RFC 6313 section 4.5: what a list of each kind has before its values.
+    #[test]
+    fn lists_may_be_empty() {
+        let cases: [(DataType, &[u8], &str); 10] = [
+            (DataType::BasicList, &[0, 0, 11, 0, 2], "noneOf[]"),
+            (DataType::BasicList, &[3, 0x80, 11, 0, 2, 0, 0, 26, 215], "allOf[]"),
+            (DataType::BasicList, &[3, 0x80, 11, 0, 2], "0x03800b0002"),
+            (DataType::BasicList, &[3, 0, 11, 0, 2, 7], "0x03000b000207"),
+            (DataType::SubTemplateList, &[4, 1, 44], "ordered[]"),
+            (DataType::SubTemplateList, &[4, 1], "0x0401"),
+            (DataType::SubTemplateMultiList, &[255], "[]"),
+            (DataType::SubTemplateMultiList, &[1, 1, 44, 0, 4, 1, 45, 0, 4], "exactlyOneOf[]"),
+            (DataType::SubTemplateMultiList, &[1, 1, 44, 0, 5], "0x01012c0005"),
+            (DataType::SubTemplateList, &[], "[]"),
+        ];
+        for (data_type, octets, expected) in cases {
+            assert_eq!(text(data_type, octets), expected);
+        }
+    }
+
     #[test]
     fn values_by_their_type() {
         assert_eq!(text(DataType::Unsigned(4), &[1, 0]), "256");
@@ -216,6 +255,12 @@ mod tests {
             text(DataType::DateTimeMicroseconds, &[0x83, 0xaa, 0x7e, 0x80, 0x80, 0, 0, 0]),
             "1970-01-01T00:00:00.5Z"
         );
+        // RFC 5905 section 6: era 1 begins at 2036-02-07T06:28:16Z
+        assert_eq!(text(DataType::DateTimeNanoseconds, &[0, 0, 0, 16, 0, 0, 0, 0]), "2036-02-07T06:28:32Z");
+        assert_eq!(text(DataType::DateTimeNanoseconds, &[0x80, 0, 0, 0, 0, 0, 0, 0]), "1968-01-20T03:14:08Z");
+        // the types are unsigned (RFC 7011 sections 6.1.7 and 6.1.8): this is no time of the year 1969
+        assert_eq!(text(DataType::DateTimeMilliseconds, &[0xff; 8]), "0xffffffffffffffff");
+        assert_eq!(text(DataType::DateTimeSeconds, &[0xff; 8]), "0xffffffffffffffff");
         assert_eq!(text(DataType::Ipv4Address, &[192, 0, 2, 1]), "192.0.2.1");
         assert_eq!(text(DataType::Ipv4Address, &[192, 0]), "0xc000");
     }

@@ -1,6 +1,7 @@
 //! Which formats there are, and what can be chosen about them.
 
 use jiff::tz::TimeZone;
+use weir_flow::Column;
 
 use crate::Bars;
 
@@ -53,6 +54,8 @@ pub struct OutputOptions {
     /// Whether tables head columns with short labels rather than with their names in SQL, and have type and code of ICMP in
     /// the place of the destination port.
     pub labels: bool,
+    /// Columns that tables do not show: others are printed by them.
+    pub hidden: Vec<Column>,
     /// What CSV does with texts.
     pub texts: Texts,
     /// Bars next to the rows of tables.
@@ -71,7 +74,15 @@ pub enum Texts {
 
 impl Default for OutputOptions {
     fn default() -> Self {
-        Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false, texts: Texts::Harmless, bars: None }
+        Self {
+            zone: TimeZone::UTC,
+            scaled: true,
+            header: true,
+            labels: false,
+            hidden: Vec::new(),
+            texts: Texts::Harmless,
+            bars: None,
+        }
     }
 }
 

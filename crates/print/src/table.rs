@@ -32,6 +32,9 @@ pub(crate) struct Table {
     zone: String,
     writer: Writer,
     layout: Vec<Layout>,
+    hidden: Vec<Column>,
+    /// Positions of the columns that are shown.
+    shown: Vec<usize>,
     /// Where type and code of ICMP are, in a table that is not one of SQL.
     icmp: Option<Icmp>,
     is_laid_out: bool,
@@ -39,26 +42,40 @@ pub(crate) struct Table {
     bars: Option<Drawn>,
 }
 
-/// Positions of the protocol, and of the destination port, in whose place exporters put type and code of ICMP.
+/// Positions of the protocol, of the destination port, in whose place exporters put type and code of ICMP, and of the
+/// columns that have them as well.
 #[derive(Debug, Clone, Copy)]
 struct Icmp {
     protocol: usize,
     dst_port: usize,
+    kind: Option<usize>,
+    code: Option<usize>,
+    both: Option<usize>,
 }
 
 impl Icmp {
     fn of(schema: &Schema) -> Option<Self> {
         let position = |column: Column| schema.index_of(column.name()).ok();
-        Some(Self { protocol: position(Column::Protocol)?, dst_port: position(Column::DstPort)? })
+        Some(Self {
+            protocol: position(Column::Protocol)?,
+            dst_port: position(Column::DstPort)?,
+            kind: position(Column::IcmpType),
+            code: position(Column::IcmpCode),
+            both: position(Column::IcmpTypeCode),
+        })
     }
 
-    /// Type and code, where the cell at this position has them.
+    /// Type and code, where the cell at this position has them: by the first that is there, as filters take them.
     fn get(self, columns: &[Cells<'_>], position: usize, row: usize) -> Option<(u64, u64)> {
         let number = |position: usize| columns.get(position).filter(|cells| !cells.is_null(row))?.unsigned(row);
         if position != self.dst_port || !matches!(number(self.protocol), Some(1 | 58)) {
             return None;
         }
-        number(self.dst_port).map(|both| (both >> 8, both & 255))
+        if let Some(kind) = self.kind.and_then(number) {
+            return Some((kind, self.code.and_then(number).unwrap_or(0)));
+        }
+        let both = self.both.and_then(number).or_else(|| number(self.dst_port))?;
+        Some((both >> 8, both & 255))
     }
 }
 
@@ -94,6 +111,8 @@ impl Table {
             zone: zone_name(&options.zone),
             writer: Writer::new(options.zone.clone(), options.scaled),
             layout: Vec::new(),
+            hidden: options.hidden.clone(),
+            shown: Vec::new(),
             icmp: None,
             is_laid_out: false,
             cell: Vec::new(),
@@ -102,7 +121,8 @@ impl Table {
     }
 
     fn lay_out(&mut self, columns: &[Cells<'_>], rows: usize) {
-        for position in 0..columns.len() {
+        for at in 0..self.shown.len() {
+            let position = self.shown[at];
             for row in 0..rows {
                 self.write_cell(columns, position, row);
                 let layout = &mut self.layout[position];
@@ -110,7 +130,8 @@ impl Table {
             }
         }
         self.is_laid_out = true;
-        let width = self.layout.iter().map(|layout| layout.width + GAP).sum::<usize>().saturating_sub(GAP);
+        let widths = self.shown.iter().map(|position| self.layout[*position].width + GAP);
+        let width = widths.sum::<usize>().saturating_sub(GAP);
         if let Some(bars) = &mut self.bars {
             bars.lay_out(columns, rows, width);
         }
@@ -130,14 +151,15 @@ impl Table {
 
     /// Whether a cell is at the end of its line.
     fn is_last(&self, position: usize) -> bool {
-        self.bars.is_none() && position + 1 == self.layout.len()
+        self.bars.is_none() && self.shown.last() == Some(&position)
     }
 
     fn push_heading(&mut self, text: &mut Vec<u8>) {
-        if !self.header || self.layout.is_empty() {
+        if !self.header || self.shown.is_empty() {
             return;
         }
-        for (position, layout) in self.layout.iter().enumerate() {
+        for &position in &self.shown {
+            let layout = &self.layout[position];
             push_aligned(text, layout.heading.as_bytes(), layout, self.is_last(position));
         }
         if self.bars.is_some() {
@@ -180,6 +202,9 @@ impl RowFormat for Table {
             Layout { heading, meaning: Meaning::of(field), is_right_aligned: is_right_aligned(field), width }
         });
         self.layout = layout.collect();
+        let is_shown = |name: &str| !self.hidden.iter().any(|column| column.name() == name);
+        let fields = schema.fields().iter().enumerate();
+        self.shown = fields.filter(|(_, field)| is_shown(field.name())).map(|(position, _)| position).collect();
         self.icmp = Icmp::of(schema).filter(|_| self.labels);
         // Without the column there is nothing to show.
         self.bars = self.bars.take().and_then(|drawn| {
@@ -197,7 +222,8 @@ impl RowFormat for Table {
             self.push_heading(text);
         }
         for row in 0..batch.num_rows() {
-            for position in 0..columns.len() {
+            for at in 0..self.shown.len() {
+                let position = self.shown[at];
                 self.write_cell(&columns, position, row);
                 push_aligned(text, &self.cell, &self.layout[position], self.is_last(position));
             }

@@ -9,6 +9,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
+use weir_flow::Column;
 use weir_flow::schema::CONTENT_KEY;
 
 use crate::{Format, OutputOptions, PrintError, Printer, Texts, write_batches};
@@ -66,6 +67,25 @@ fn tables_for_people_have_type_and_code_of_icmp() {
     assert_eq!(cells(Format::Table, true), ["dport", "8.0", "136.0", "443", "3.3", "53"]);
     let numbers = ["dst_port", "2048", "34816", "443", "771", "53"];
     assert_eq!([cells(Format::Table, false), cells(Format::Csv, true)], [numbers, numbers]);
+}
+
+/// Where exporters have type and code in elements of their own, the port is 0 or there is none.
+#[test]
+fn type_and_code_of_icmp_come_from_their_columns_first() {
+    let columns: [(&str, ArrayRef); 6] = [
+        ("protocol", Arc::new(UInt8Array::from(vec![1, 1, 58, 6]))),
+        ("dst_port", Arc::new(UInt16Array::from(vec![Some(0), Some(0x0800), None, Some(443)]))),
+        ("bytes", Arc::new(UInt64Array::from(vec![1, 2, 3, 4]))),
+        ("icmp_type", Arc::new(UInt8Array::from(vec![Some(3), None, None, Some(3)]))),
+        ("icmp_code", Arc::new(UInt8Array::from(vec![Some(1), None, None, Some(1)]))),
+        ("icmp_type_code", Arc::new(UInt16Array::from(vec![None, None, Some(0x8100), None]))),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, values)| (name, values, true)));
+    let hidden = vec![Column::IcmpType, Column::IcmpCode, Column::IcmpTypeCode];
+    let options = OutputOptions { labels: true, hidden, ..OutputOptions::default() };
+    let text = written(&[batch.expect("a batch")], Format::Table, &options);
+    let lines: Vec<String> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(lines, ["proto dport bytes", "ICMP 3.1 1", "ICMP 8.0 2", "IPv6-ICMP 129.0 3", "TCP 443 4"]);
 }
 
 #[test]

@@ -80,19 +80,21 @@ fn yaf_flags(enterprise: u32, id: u16) -> Option<Column> {
     }
 }
 
-/// The only value for a column among what is in lists.
+/// The only value for a column among what is in lists; of several that one name, or the flags that YAF has in parts.
 pub(crate) fn in_a_list(column: Column, row: &Row) -> Option<Cell> {
     let of_column = |(enterprise, id): (u32, u16)| {
         yaf_flags(enterprise, id) == Some(column)
             || Column::of_element(enterprise, id).map(|(column, _)| column) == Some(column)
     };
     let values: Vec<_> = row.nested.iter().filter(|(enterprise, id, _)| of_column((*enterprise, *id))).collect();
+    let are_parts = values.iter().all(|(enterprise, id, _)| yaf_flags(*enterprise, *id).is_some());
     match (column.column_type(), &values[..]) {
         (_, []) => None,
         (ColumnType::Text, [(.., octets), others @ ..]) => {
             let only = others.iter().all(|(.., other)| other == octets);
             only.then(|| text_of(column, octets)).flatten().map(|(text, _)| Cell::Octets(text))
         }
+        (_, [_, _, ..]) if !are_parts => None,
         (ColumnType::Address | ColumnType::Mac | ColumnType::Octets, [(.., octets), ..]) => {
             Some(Cell::Octets(octets.clone()))
         }
@@ -174,6 +176,16 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
         let bits: Vec<_> = parts.filter_map(|field| value::be_uint(&field.octets)).collect();
         if bits.len() == 2 && !cells.contains_key(&column) {
             cells.insert(column, Cell::Number(bits[0] | bits[1]));
+        }
+    }
+    let of_icmp = matches!(cells.get(&Column::Protocol), Some(Cell::Number(1 | 58)));
+    if let Some(&Cell::Number(both)) = cells.get(&Column::IcmpTypeCode)
+        && (of_icmp || !winners.contains_key(&Column::Protocol))
+    {
+        for (column, part) in [(Column::IcmpType, both / 256), (Column::IcmpCode, both % 256)] {
+            if !winners.contains_key(&column) {
+                cells.insert(column, Cell::Number(part));
+            }
         }
     }
     elements.sort();
@@ -328,7 +340,7 @@ pub(crate) fn time_ms(header: &HeaderSeen, record: &Record, field: &Field) -> Op
             Some(header.export_ms - i64::from(uptime_ms.wrapping_sub(number()? as u32) as i32))
         }
         150 | 151 | 322 => Some(number()? as i64 * 1000),
-        152 | 153 | 323 => Some(number()? as i64),
+        152 | 153 | 323 => Some(i64::try_from(number()?).unwrap_or(i64::MAX)),
         154..=157 | 324 | 325 => value::date_time_nanos(&field.octets).map(ntp),
         158 | 159 => Some(header.export_ms - (number()? / 1000) as i64),
         _ => None,

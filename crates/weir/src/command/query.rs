@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 use jiff::tz::TimeZone;
+use weir_flow::Column;
 use weir_nfdump::times::window as nfdump_window;
 use weir_print::{Bars, OutputOptions, write_batches};
 use weir_query::Archive;
@@ -222,15 +223,17 @@ fn write(
     foreground: &ForegroundQuery,
 ) -> anyhow::Result<u64> {
     let scaled = !args.output.plain_numbers;
+    let (listed, hidden) = args.selection.listed(args.is_table())?;
     let options = OutputOptions {
         zone: args.zone(),
         scaled,
         header: !args.is_quiet(),
         labels: true,
+        hidden: Vec::new(),
         texts: texts(args.output.raw),
         bars: None,
     };
-    let listed = ListedColumns::parse(&args.selection.columns)?.filter(ListedColumns::has_elements);
+    let listed = listed.filter(ListedColumns::has_elements);
     let mut rows = 0;
     for (number, question) in questions.enumerate() {
         if number > 0 && args.is_table() && writeln!(foreground.output()).is_err() {
@@ -239,7 +242,8 @@ fn write(
         }
         let totals = totals(args, &question, answers)?;
         let bars = totals.map(|(order, totals)| bars(args, order, totals));
-        let options = OutputOptions { bars, ..options.clone() };
+        let hidden = if matches!(question.select, Select::List { .. }) { hidden.clone() } else { Vec::new() };
+        let options = OutputOptions { bars, hidden, ..options.clone() };
         let format = args.output.format.into();
         if let (Some(listed), Select::List { .. }) = (&listed, &question.select) {
             let answer = answers.ask(&question)?;
@@ -350,7 +354,15 @@ impl SelectionArgs {
         let limit = limit(None);
         let is_in_time = sorting.is_none() && !is_unsorted && (is_for_people || limit.is_some());
         let sorting = if is_in_time { Some(Sorting::usual(Order::Start)) } else { sorting };
-        let columns = ListedColumns::parse(&self.columns)?.map_or_else(Vec::new, |listed| listed.columns());
+        let (listed, _) = self.listed(is_for_people)?;
+        let columns = listed.map_or_else(Vec::new, |listed| listed.columns());
         Ok(vec![Select::List { columns, sorting, limit }])
+    }
+
+    /// The columns of a listing, `None` for all of them, and those of them that tables do not show.
+    fn listed(&self, is_for_people: bool) -> anyhow::Result<(Option<ListedColumns>, Vec<Column>)> {
+        let listed = ListedColumns::parse(&self.columns)?;
+        let hidden = listed.as_ref().filter(|_| is_for_people).map_or_else(Vec::new, ListedColumns::hidden);
+        Ok((listed.map(|listed| listed.with(&hidden)), hidden))
     }
 }

@@ -150,7 +150,7 @@ pub(super) fn tagged<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a
                 0..ETHERTYPE_MIN => Ok((Layer::Llc, after)),
                 // What nearly all frames carry is read at once; anything else goes round the loop, so that no input
                 // makes calls nest.
-                IPV4 | IPV6 => ethertype(number, after, headers),
+                IPV4 | IPV6 => ip(number, after, headers),
                 _ => Ok((Layer::Type(number), after)),
             };
         }
@@ -190,6 +190,16 @@ pub(super) fn ethertype<'a>(number: u16, octets: &'a [u8], headers: &mut Headers
             ipv6(octets, headers)
         }
         _ => other_ethertype(number, octets, headers),
+    }
+}
+
+/// Reads IP in one go with what is before it. A header that is cut off, or is none, is left to a step of its own, so that
+/// what is before it counts as read: see [`Packet::link_octets`](super::Packet::link_octets).
+#[inline]
+pub(super) fn ip<'a>(number: u16, octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
+    match ethertype(number, octets, headers) {
+        Err(_) if headers.ip.is_none() => Ok((Layer::Type(number), octets)),
+        step => step,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Label stacks, and what can be concluded about what they carry.
 
-use super::link::{ARP, IPV4, IPV6, bridged, ethertype, is_dissected};
+use super::link::{ARP, IPV4, IPV6, bridged, ip, is_dissected};
 use super::{End, Headers, Step, TunnelKind, skip};
 
 /// RFC 3032 section 2.1: entries up to the one with the bottom of stack bit. What follows has no type; it is read as
@@ -16,8 +16,8 @@ pub(super) fn mpls<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> 
     }
     let bridged = bridged(TunnelKind::EthernetOverMpls, None);
     match rest.first().ok_or(End::Truncated)? >> 4 {
-        4 if !looks_like_ethernet(rest) => ethertype(IPV4, rest, headers),
-        6 if !looks_like_ethernet(rest) => ethertype(IPV6, rest, headers),
+        4 if !looks_like_ethernet(rest) => ip(IPV4, rest, headers),
+        6 if !looks_like_ethernet(rest) => ip(IPV6, rest, headers),
         // the control word of RFC 4385 section 3
         0 if rest.starts_with(&[0; 4]) || !looks_like_ethernet(rest) => Ok((bridged, skip(rest, 4)?)),
         // the associated channel of RFC 5586 section 2.1

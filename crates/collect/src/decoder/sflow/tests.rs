@@ -76,6 +76,17 @@ const VXLAN: &str = "020000000002 020000000001 8100 0064 0800
     020000000004 020000000003 8100 0007 0800
     45100028 00020000 3f060000 0a000001 0a000002 0050 0401 00000001 00000002 50120000 00000000";
 
+/// A frame of 1,522 octets with its checksum and a tag has 1,500 octets of IP, however few of them are sampled.
+#[test]
+fn octets_of_a_packet_whose_ip_header_is_cut() {
+    for sampled in [20, 28, 36] {
+        let sample = flow_sample(1, 0, &[raw_header(1522, &hex(VXLAN)[..sampled])]);
+        let (flows, _, _) = decode(&[datagram(1, &[sample])]);
+        let found = (number(&flows, Column::Bytes), number(&flows, Column::Ethertype));
+        assert_eq!(found, (Some(1500), Some(0x800)), "{sampled} octets");
+    }
+}
+
 #[test]
 fn a_sampled_packet_is_a_flow_of_one_packet() {
     let sample = flow_sample(1, 0, &[raw_header(116, &hex(VXLAN)), tagged(1001, &words(&[100, 3, 200, 0]))]);

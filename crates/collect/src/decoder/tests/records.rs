@@ -202,6 +202,108 @@ fn lists_become_elements_and_columns() {
     assert_eq!(exporter.decoder.statistics().total(Counter::ListsUndecodable), 1);
 }
 
+/// The flow of a record of `fields` and a `subTemplateList` with records of `listed`, of this semantic.
+fn with_a_list((fields, record): (&[Field], &[u8]), semantic: u8, listed: &[Field], records: &[&[u8]]) -> FlowBatch {
+    let list = [&[semantic, 1, 44][..], &records.concat()].concat();
+    let record = [record, &[list.len() as u8], &list].concat();
+    let fields = [fields, &[(0, 292, VARIABLE_LENGTH)]].concat();
+    let mut exporter = Exporter::new();
+    exporter.ipfix(0, &[&template(300, listed, 0), &template(256, &fields, 0)], &[&record]);
+    exporter.flows()
+}
+
+/// A source and a destination.
+const ADDRESSES: (&[Field], &[u8]) = (&[(0, 8, 4), (0, 12, 4)], &[10, 0, 0, 1, 10, 0, 0, 2]);
+
+#[test]
+fn several_values_in_lists_fill_no_column() {
+    let counters = [(0, 2, 4), (0, 1, 4)];
+    let sums = |records: &[&[u8]]| {
+        let flows = with_a_list(ADDRESSES, 3, &counters, records);
+        [Column::Packets, Column::Bytes].map(|column| flows.sum(column))
+    };
+    let five = [0, 0, 0, 5, 0, 0, 1, 44];
+    assert_eq!(sums(&[&five]), [5, 300]);
+    assert_eq!(sums(&[&five, &five]), [0, 0], "two flows of five packets are ten packets, or each five");
+    // YAF has the name in each record of a list about DNS
+    let name = |records: &[&[u8]]| {
+        let flows = with_a_list(ADDRESSES, 3, &[(6871, 179, VARIABLE_LENGTH)], records);
+        flows.text(Column::DnsName).and_then(|names| names.iter().next().flatten().map(str::to_owned))
+    };
+    assert_eq!(name(&[b"\x03a.b", b"\x03a.b"]).as_deref(), Some("a.b"));
+    assert_eq!(name(&[b"\x03a.b", b"\x03a.c"]), None);
+    // flags of the first packet and of the others are parts where they are of one flow
+    let flags =
+        |fields: &[Field], records: &[&[u8]]| u16_of(&with_a_list(ADDRESSES, 3, fields, records), Column::TcpFlags);
+    assert_eq!(flags(&[(6871, 14, 1), (6871, 15, 1)], &[&[2, 16]]), Some(18));
+    assert_eq!(flags(&[(6871, 14, 1)], &[&[2], &[16]]), None);
+}
+
+/// RFC 6313 section 4.4: none of the values is a property of the record.
+#[test]
+fn lists_of_what_is_not_so_fill_no_column() {
+    let port = |semantic, listed: &[Field], record: &[u8]| {
+        let flows = with_a_list(ADDRESSES, semantic, listed, &[record]);
+        let elements = elements_of_row(flows.column(Column::Elements).expect("elements"), 0);
+        assert!(elements.iter().any(|value| value.id == 11 && value.octets == [0, 80]), "it is among the elements");
+        u16_of(&flows, Column::DstPort)
+    };
+    let ports = [(0, 11, 2)];
+    assert_eq!([1, 2, 3, 4, 255].map(|semantic| port(semantic, &ports, &[0, 80])), [Some(80); 5]);
+    assert_eq!(port(0, &ports, &[0, 80]), None);
+    // a list of one value in the list: of all, or of none
+    let lists = [(0, 291, VARIABLE_LENGTH)];
+    let inner = |semantic| [7, semantic, 0, 11, 0, 2, 0, 80];
+    assert_eq!(port(3, &lists, &inner(3)), Some(80));
+    assert_eq!(port(3, &lists, &inner(0)), None);
+    assert_eq!(port(0, &lists, &inner(3)), None);
+}
+
+#[test]
+fn addresses_and_ports_are_of_one_flow() {
+    let ports = [(0, 7, 2), (0, 11, 2), (0, 4, 1), (0, 2, 4)];
+    let between = [0, 53, 17, 92, 6, 0, 0, 0, 9];
+    let seen = |flows: &FlowBatch| {
+        let found = (u16_of(flows, Column::SrcPort), u16_of(flows, Column::DstPort));
+        let source = flows.binary(Column::SrcAddr).filter(|values| values.is_valid(0));
+        (source.map(|values| values.value(0).to_vec()), found, flows.sum(Column::Packets))
+    };
+    let [record, list] = [[10_u8, 0, 0, 1], [3, 3, 3, 3]].map(|address| Some(address.to_vec()));
+    let flows = with_a_list(ADDRESSES, 3, &ports, &[&between]);
+    assert_eq!(seen(&flows), (record.clone(), (Some(53), Some(4444)), 9));
+    let whole = [ADDRESSES.0, &ports[..]].concat();
+    let other = [&[3, 3, 3, 3, 4, 4, 4, 4][..], &between[..]].concat();
+    let flows = with_a_list(ADDRESSES, 3, &whole, &[&other]);
+    assert_eq!(seen(&flows), (record, (None, None), 0), "the ports are of another flow");
+    let flows = with_a_list((&[(0, 10, 1)], &[1]), 3, &whole, &[&other]);
+    assert_eq!(seen(&flows), (list, (Some(53), Some(4444)), 9));
+    // of two flows with the same ports there are no ports either, since there are no addresses
+    let third = [&[5, 5, 5, 5, 4, 4, 4, 4][..], &between[..]].concat();
+    let flows = with_a_list((&[(0, 10, 1)], &[1]), 3, &whole, &[&other, &third]);
+    assert_eq!(seen(&flows), (None, (None, None), 0));
+}
+
+/// Type and code in one element (32, 139) are those of the elements that have each (176 to 179).
+#[test]
+fn icmp_has_one_type_and_one_code() {
+    let seen = |fields: &[Field], records: &[&[u8]]| -> Vec<Option<(u8, u8)>> {
+        let mut exporter = Exporter::new();
+        exporter.netflow9(0, &template(256, fields, 0), records);
+        let flows = exporter.flows();
+        let column = |column| flows.primitive::<UInt8Type>(column).into_iter().flatten().collect::<Vec<_>>();
+        let both = column(Column::IcmpType).into_iter().zip(column(Column::IcmpCode));
+        both.map(|(kind, code)| kind.zip(code)).collect()
+    };
+    let both = [(0, 8, 4), (0, 4, 1), (0, 32, 2)];
+    let records: [&[u8]; 3] = [&[10, 0, 0, 1, 1, 3, 1], &[10, 0, 0, 1, 6, 0, 0], &[10, 0, 0, 1, 58, 129, 0]];
+    assert_eq!(seen(&both, &records), [Some((3, 1)), None, Some((129, 0))], "0 of TCP is no type");
+    assert_eq!(seen(&[(0, 10, 1), (0, 139, 2)], &[&[0, 1, 4]]), [Some((1, 4))]);
+    let apart = [(0, 4, 1), (0, 32, 2), (0, 176, 1), (0, 177, 1)];
+    assert_eq!(seen(&apart, &[&[1, 0, 0, 3, 1]]), [Some((3, 1))]);
+    // where the port alone has both, as in NetFlow v5, who looks for them reads the port
+    assert!(seen(&[(0, 4, 1), (0, 11, 2)], &[&[1, 3, 1]]).is_empty());
+}
+
 /// RFC 5610 section 3: an exporter says that an element of its own is a list, and what another is called.
 #[test]
 fn types_reported_by_the_exporter() {

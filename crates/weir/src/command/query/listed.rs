@@ -22,6 +22,9 @@ const LIST_COLUMNS: &[Column] = &[
     Column::Bytes,
 ];
 
+/// Columns that tables look into for type and code of ICMP, which take the place of the destination port.
+const ICMP_COLUMNS: [Column; 3] = [Column::IcmpType, Column::IcmpCode, Column::IcmpTypeCode];
+
 /// What a listing has, in its order.
 #[derive(Debug)]
 pub(super) struct ListedColumns(Vec<Listed>);
@@ -41,6 +44,19 @@ impl ListedColumns {
             [all] if all == "*" => Ok(None),
             names => Ok(Some(Self(names.iter().map(|name| listed(name)).collect::<anyhow::Result<_>>()?))),
         }
+    }
+
+    /// Columns that are added for a table: others are printed by them, and they are not shown.
+    pub(super) fn hidden(&self) -> Vec<Column> {
+        let has = |wanted| self.0.iter().any(|listed| matches!(listed, Listed::Column(column) if *column == wanted));
+        let is_needed = has(Column::Protocol) && has(Column::DstPort);
+        ICMP_COLUMNS.into_iter().filter(|column| is_needed && !has(*column)).collect()
+    }
+
+    /// The listing with further columns at its end.
+    pub(super) fn with(mut self, columns: &[Column]) -> Self {
+        self.0.extend(columns.iter().copied().map(Listed::Column));
+        self
     }
 
     /// Columns that must be read.
@@ -119,6 +135,19 @@ mod tests {
     use weir_flow::FlowBatchBuilder;
 
     use super::*;
+
+    #[test]
+    fn tables_read_what_icmp_has_in_the_place_of_ports() {
+        let hidden = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            ListedColumns::parse(&names).expect("known names").expect("some columns").hidden()
+        };
+        assert_eq!(hidden(&[]), ICMP_COLUMNS);
+        assert_eq!(hidden(&["protocol", "dst_port", "icmp_code"]), [Column::IcmpType, Column::IcmpTypeCode]);
+        assert_eq!([hidden(&["dst_port", "bytes"]), hidden(&["protocol"])], [vec![], vec![]]);
+        let listed = ListedColumns::parse(&["protocol".to_owned()]).expect("a name").expect("a column");
+        assert_eq!(listed.with(&[Column::IcmpType]).columns(), [Column::Protocol, Column::IcmpType]);
+    }
 
     #[test]
     fn elements_are_among_the_columns() {

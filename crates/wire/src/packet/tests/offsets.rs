@@ -23,6 +23,31 @@ fn transport_and_payload_end_where_ip_says() {
     assert_eq!((headers.transport().len(), headers.payload(), headers.payload_octets()), (20, &[][..], 5));
 }
 
+/// Samples of packets end anywhere: RFC 791 has 20 octets of header, RFC 8200 has 40.
+#[test]
+fn link_headers_end_where_an_ip_header_begins_that_is_cut() {
+    for (before, packet, header) in [
+        ("0800", ipv4(6, TCP), 20),
+        ("8100 0064 0800", ipv4(6, TCP), 20),
+        ("002c aaaa03 000000 0800", ipv4(6, TCP), 20),
+        ("8864 1100 0007 002a 0021", ipv4(6, TCP), 20),
+        ("8847 00064140", ipv4(6, TCP), 20),
+        ("86dd", ipv6(6, TCP), 40),
+    ] {
+        let link = octets(&format!("{MACS} {before}")).len();
+        let frame = octets(&format!("{MACS} {before} {packet}"));
+        for end in link + 1..link + header {
+            let packet = dissect(LinkType::Ethernet, &frame[..end]);
+            let found = (packet.outer.ip, packet.end, packet.link_octets(&frame[..end]));
+            assert_eq!(found, (None, End::Truncated, link), "{before}, {end} octets");
+        }
+    }
+    // what is no IP header is not of the link either
+    let frame = octets(&format!("{MACS} 0800 {}", "00".repeat(40)));
+    assert_eq!(dissect(LinkType::Ethernet, &frame).link_octets(&frame), 14);
+    assert_eq!(dissect(LinkType::Ethernet, &frame[..14]).link_octets(&frame[..14]), 14);
+}
+
 #[test]
 fn the_length_of_udp_is_less_than_that_of_ip_at_times() {
     let frame = octets(&format!("{MACS} 0800 {}", ipv4(17, "04000035 000b0000 61626364 6566")));
