@@ -11,7 +11,7 @@ fn rows(exporter: &[u8], interfaces: &[(u32, &str)], sampling: Option<u32>) -> S
     let mut rows = OptionsRows::default();
     let blank = OptionsRow::blank(1_700_000_000_000, exporter, 0, 10);
     for (index, name) in interfaces {
-        let scope = format!("ingressInterface {index}");
+        let scope = format!("ingressInterface={index}");
         let row = OptionsRow {
             kind: OptionsKind::Interface,
             scope: &scope,
@@ -24,7 +24,7 @@ fn rows(exporter: &[u8], interfaces: &[(u32, &str)], sampling: Option<u32>) -> S
     if let Some(interval) = sampling {
         let row = OptionsRow {
             kind: OptionsKind::Sampler,
-            scope: "selectorId 0",
+            scope: "selectorId=0",
             key: Some(0),
             sampling_interval: Some(interval),
             ..blank.clone()
