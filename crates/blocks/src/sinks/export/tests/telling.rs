@@ -157,6 +157,24 @@ fn what_can_be_told_is_heard(clock: &str, flows_heard: usize) {
     assert_eq!(["options_told", "options_left_out"].map(|name| count(&meter, name)), [1, 2]);
 }
 
+/// Told as the rate of all, that of a part would make wrong what collectors scale by it.
+#[test]
+fn the_rate_of_a_part_is_not_told_as_that_of_all() {
+    let receiver = Receiver::new();
+    let (mut sink, meter) = open(&format!("to = '{}'\nprotocol = 'ipfix'\nclock = 'rows'", receiver.address()));
+    let mut samplers = OptionsRows::default();
+    for scope in ["templateId=256", "line_card=1", "ingressVRFID=7", "exportingProcessId=1"] {
+        let blank = OptionsRow::blank(1_700_000_000_000, &[], 0, 10);
+        let row = OptionsRow { kind: OptionsKind::Sampler, scope, sampling_interval: Some(100), ..blank };
+        samplers.push(&row, std::iter::empty());
+    }
+    let told = SideTables { others: samplers.take().into_iter().collect(), ..SideTables::default() };
+    sink.take(Burst::with_side_tables(flows(3, 0), told)).expect("taken");
+    sink.finish().expect("finished");
+    assert_eq!(received(&receiver).0, Heard::from([("sampler".to_owned(), Some(0), None, Some(100))]));
+    assert_eq!(["options_told", "options_left_out"].map(|name| count(&meter, name)), [1, 3]);
+}
+
 #[test]
 fn corrections_do_not_grow_for_ever() {
     let early = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
