@@ -3,7 +3,7 @@
 use weir_flow::builder::{NumberColumn, OctetsColumn};
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
 use weir_wire::FieldPositions;
-use weir_wire::value::be_uint;
+use weir_wire::value::{self, be_uint};
 
 use arrow::datatypes::ArrowPrimitiveType;
 
@@ -90,11 +90,13 @@ pub(crate) fn write(
 }
 
 fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: IntervalForm) -> Option<u32> {
-    let (selected, other) = records.number(fields.0, record).zip(records.number(fields.1, record))?;
+    let (first, second) = (records.number(fields.0, record), records.number(fields.1, record));
     let rate = match form {
-        IntervalForm::Space => Rate::new(selected, selected.saturating_add(other)),
-        IntervalForm::Population => Rate::new(selected, other),
-        IntervalForm::Alone => Rate::new(1, selected).filter(|_| selected > 1),
+        IntervalForm::Space => Rate::new(first?, first?.saturating_add(second?)),
+        IntervalForm::Population => Rate::new(first?, second?),
+        IntervalForm::Alone => Rate::new(1, first?).filter(|rate| rate.observed > 1),
+        IntervalForm::Either => return u32::try_from(first.filter(|interval| *interval > 0).or(second)?).ok(),
+        IntervalForm::Probability => Rate::of_probability(value::float64(records.octets_of(fields.0, record))?),
     };
     rate?.interval()
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use weir_flow::Counter;
 
 use crate::domain::Domain;
+use crate::sampling::part::Parts;
 use crate::sequence::{Arrival, SequenceUnit};
 use crate::session::Session;
 use crate::sparse_counts::Counts;
@@ -53,6 +54,7 @@ pub(crate) struct Inspection {
     template_interval_max_ms: i64,
     templates_changed: u64,
     sampling_changed: u64,
+    sampling_unmatched: u64,
     foreign: Vec<u8>,
 }
 
@@ -82,8 +84,9 @@ impl Inspection {
         self.templates_changed += u64::from(changed);
     }
 
-    /// Notes what options data reported about sampling.
-    pub(crate) fn sampling(&mut self, before: Option<u32>, now: Option<u32>) {
+    /// Notes what options data reported about sampling, and how many rates of what no flow can be compared with.
+    pub(crate) fn sampling(&mut self, before: Option<u32>, now: Option<u32>, unmatched: u64) {
+        self.sampling_unmatched += unmatched;
         self.sampling_changed += u64::from(before.is_some() && now.is_some() && before != now);
     }
 
@@ -136,6 +139,8 @@ pub struct SamplingDiagnosis {
     pub interval: Option<u32>,
     /// Whether any sampling interval was reported.
     pub is_reported: bool,
+    /// Sampling intervals reported for parts of the exporter, such as line cards, that no flow says it is of.
+    pub unmatched: u64,
 }
 
 /// What the sequence numbers of an Observation Domain look like.
@@ -172,6 +177,7 @@ impl Diagnosis {
                 changes: seen.sampling_changed,
                 interval: domain.samplers.only(),
                 is_reported: !domain.samplers.is_empty(),
+                unmatched: seen.sampling_unmatched + parts_unmatched(domain),
             },
             sequence: SequenceDiagnosis {
                 unit_expected: domain.sequence.standard(),
@@ -192,4 +198,14 @@ impl Diagnosis {
     pub fn source(&self) -> SocketAddr {
         self.session.source
     }
+}
+
+/// Samplers of parts that no template of flows has a field for, where there are templates of flows.
+fn parts_unmatched(domain: &Domain) -> u64 {
+    if domain.samplers.parts().is_empty() {
+        return 0;
+    }
+    let of_flows = domain.templates.iter().filter(|known| !known.template.is_options());
+    let named = of_flows.map(|known| known.plan.selection.named()).reduce(Parts::or);
+    named.map_or(0, |named| domain.samplers.narrow_besides(named))
 }

@@ -88,7 +88,7 @@ pub(crate) const TEMPLATE_OCTETS: usize = 1_024;
 /// Octets of a field: specifier, place in the record, column write, leftover.
 pub(crate) const FIELD_OCTETS: usize = 192;
 /// Octets of a sampler: its place in a map, and in those of what domains of an exporter agree about.
-const SAMPLER_OCTETS: usize = 240;
+const SAMPLER_OCTETS: usize = 320;
 /// Octets of a datagram that would be known again: a list may have twice the capacity that it needs.
 const DUPLICATE_OCTETS: usize = 32;
 /// Octets of a source of sFlow samples: its place in a map that is at least half full, or of four.

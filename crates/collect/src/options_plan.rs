@@ -65,8 +65,17 @@ pub(crate) struct OptionsPlan {
 pub(crate) struct ScopeField {
     pub(crate) field: usize,
     name: ScopeName,
-    /// Neither octets nor an address.
-    is_number: bool,
+    form: ScopeForm,
+}
+
+/// How the value of a scope is written.
+#[derive(Debug, Clone, Copy)]
+enum ScopeForm {
+    /// As a number, where it is no longer than one.
+    Number,
+    Address,
+    Text,
+    Octets,
 }
 
 #[derive(Debug)]
@@ -85,18 +94,16 @@ impl ScopeField {
                 ScopeType::Other(number) => ScopeName::Type(number),
                 scope => ScopeName::Known(scope_name(scope)),
             };
-            return Self { field, name, is_number: true };
+            return Self { field, name, form: ScopeForm::Number };
         }
         let known = registry::element(enterprise, id);
-        let is_number = known.is_none_or(|element| {
-            use DataType as T;
-            !matches!(element.data_type, T::OctetArray | T::Text | T::MacAddress | T::Ipv4Address | T::Ipv6Address)
+        let form = known.map_or(ScopeForm::Number, |element| match element.data_type {
+            DataType::MacAddress | DataType::Ipv4Address | DataType::Ipv6Address => ScopeForm::Address,
+            DataType::Text => ScopeForm::Text,
+            DataType::OctetArray => ScopeForm::Octets,
+            _ => ScopeForm::Number,
         });
-        Self {
-            field,
-            name: known.map_or(ScopeName::Element(element), |known| ScopeName::Known(&known.name)),
-            is_number,
-        }
+        Self { field, name: known.map_or(ScopeName::Element(element), |known| ScopeName::Known(&known.name)), form }
     }
 }
 
@@ -201,10 +208,12 @@ impl OptionsPlan {
             text.push('=');
             let octets = records.octets_of(scope.field, record);
             let shown = &octets[..octets.len().min(SCOPE_OCTETS_MAX / 4)];
-            match be_uint(shown) {
-                Some(number) if scope.is_number => push_number(text, number),
+            match (scope.form, be_uint(shown)) {
+                (ScopeForm::Number, Some(number)) => push_number(text, number),
                 // a `String` takes everything
-                _ => drop(write!(text, "{}", AddressText(shown))),
+                (ScopeForm::Address, _) => drop(write!(text, "{}", AddressText(shown))),
+                (ScopeForm::Text, _) if !text_of(shown).is_empty() => text.push_str(text_of(shown)),
+                _ => push_octets(text, shown),
             }
             if shown.len() < octets.len() {
                 text.push('…');
@@ -243,20 +252,30 @@ fn push_number(text: &mut String, number: u64) {
     text.push_str(std::str::from_utf8(&digits[first..]).unwrap_or_default());
 }
 
+/// Appends octets in hexadecimal digits.
+fn push_octets(text: &mut String, octets: &[u8]) {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 0xf)]);
+    text.push_str("0x");
+    text.extend(octets.iter().flat_map(|octet| [digit(octet >> 4), digit(*octet)]));
+}
+
 pub(crate) fn number(field: Option<usize>, records: Records<'_>, record: usize) -> Option<u64> {
     records.number(field?, record)
 }
 
 /// Text without the zeros and blanks that fill it up; `None` when nothing is left.
 pub(crate) fn text(field: Option<usize>, records: Records<'_>, record: usize) -> Option<&str> {
-    let octets = records.octets_of(field?, record);
+    Some(text_of(records.octets_of(field?, record))).filter(|text| !text.is_empty())
+}
+
+fn text_of(octets: &[u8]) -> &str {
     let end = octets.iter().position(|octet| *octet == 0).unwrap_or(octets.len());
     let text = match std::str::from_utf8(&octets[..end]) {
         Ok(text) => text,
         // what precedes an octet that is no text still is
         Err(error) => std::str::from_utf8(&octets[..error.valid_up_to()]).unwrap_or_default(),
     };
-    Some(text.trim()).filter(|text| !text.is_empty())
+    text.trim()
 }
 
 /// Which elements name and describe a thing of a kind.

@@ -12,6 +12,7 @@ use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIA
 use crate::applications::ApplicationNumber;
 use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
+use crate::sampling::SelectionFields;
 use crate::section::Section;
 use crate::texts::{TEXT_FIELDS_MAX, TextFields};
 
@@ -47,7 +48,7 @@ pub(crate) enum Op {
     Text { column: Column, texts: usize },
     /// Both halves of YAF's TCP flags, or-ed.
     EitherFlag { column: Column, initial: usize, union: usize },
-    /// A sampling interval of two numbers: packets selected, and packets in all or left out.
+    /// A sampling interval of two numbers, or of one that is no interval as it is.
     Interval { selected: usize, other: usize, form: IntervalForm },
     /// The type or the code of ICMP, of a field with both; null where the protocol, if a field has it, is another.
     IcmpPart { column: Column, both: usize, protocol: Option<usize> },
@@ -57,16 +58,20 @@ pub(crate) enum Op {
     Time { column: Column, field: usize, form: TimeForm, init_time: Option<usize> },
 }
 
-/// What the second number of an [`Op::Interval`] counts.
+/// What the numbers of an [`Op::Interval`] are: the first counts packets selected, unless it is said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IntervalForm {
-    /// Packets left out after those selected (`samplingPacketSpace`).
+    /// The second counts packets left out after those selected (`samplingPacketSpace`).
     Space,
-    /// All packets of which some are selected (`samplingPopulation`).
+    /// The second counts all packets of which some are selected (`samplingPopulation`).
     Population,
-    /// Nothing: there is one number only, of packets that are selected in a row (`samplingPacketInterval`). Exporters
+    /// There is one number only, of packets that are selected in a row (`samplingPacketInterval`). Exporters
     /// that send it alone mean one packet of so many, and 1 says nothing.
     Alone,
+    /// Both are intervals (`samplingInterval`, `samplerRandomInterval`), of which 0 says nothing where the other is none.
+    Either,
+    /// There is one number only, the probability with which a packet is selected (`samplingProbability`).
+    Probability,
 }
 
 impl Op {
@@ -146,12 +151,10 @@ pub(crate) struct Plan {
     pub texts: Vec<TextFields>,
     /// Whether the records have their own sampling interval.
     pub has_sampling_interval: bool,
-    /// Whether the records name a sampler, whose interval options data may report.
-    pub sampler_field: Option<usize>,
+    /// What the records say of their sampler, whose interval options data may report.
+    pub selection: SelectionFields,
     /// Section of the packet that the records carry, to be read where they lack its addresses.
     pub section: Option<Section>,
-    /// The interface that the flows came in by, which may have a sampler of its own.
-    pub in_if_field: Option<usize>,
     /// Whether any field is a list.
     pub has_lists: bool,
     /// Whether a time is an uptime and nothing in the records says what it counts from.
@@ -174,9 +177,8 @@ impl Plan {
             leftovers: Vec::new(),
             texts: Vec::new(),
             has_sampling_interval: false,
-            sampler_field: None,
+            selection: SelectionFields::default(),
             section: None,
-            in_if_field: None,
             has_lists: false,
             needs_uptime: false,
             wide_uptimes: Vec::new(),
@@ -198,8 +200,7 @@ impl Plan {
             plan.section = Section::of(fields);
         }
         plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
-        plan.sampler_field = plan.field_of(Column::SamplerId);
-        plan.in_if_field = plan.field_of(Column::InIf);
+        plan.selection = SelectionFields::of(fields, plan.field_of(Column::SamplerId));
         for op in &plan.ops {
             if let Op::Time { field, form: TimeForm::Uptime, init_time, .. } = *op {
                 plan.needs_uptime |= init_time.is_none();
@@ -292,16 +293,23 @@ impl Plan {
         }
     }
 
-    /// An interval in two numbers says more than a first number alone, which the column would else take.
+    /// An interval in two numbers says more than a first number alone, which the column would else take; a probability is
+    /// taken where there is no interval.
     fn place_interval(&mut self, fields: &[FieldSpecifier]) {
-        let position = |id| fields.iter().position(|field| field.element == ElementId::iana(id) && field.length <= 8);
+        let fits = |field: &FieldSpecifier| (1..=8).contains(&field.length);
+        let position = |id| fields.iter().position(|field| field.element == ElementId::iana(id) && fits(field));
         let pairs = [(305, 306, IntervalForm::Space), (309, 310, IntervalForm::Population)];
         let pair = pairs.into_iter().find_map(|(selected, other, form)| {
             Some(Op::Interval { selected: position(selected)?, other: position(other)?, form })
         });
-        if let Some(pair) = pair {
+        let either =
+            || Some(Op::Interval { selected: position(34)?, other: position(50)?, form: IntervalForm::Either });
+        if let Some(pair) = pair.or_else(either) {
             self.ops.retain(|op| op.column() != Column::SamplingInterval);
             self.ops.push(pair);
+        }
+        if let (false, Some(field)) = (self.writes(Column::SamplingInterval), position(311)) {
+            self.ops.push(Op::Interval { selected: field, other: field, form: IntervalForm::Probability });
         }
         for op in &mut self.ops {
             if let Op::Number { column: Column::SamplingInterval, field } = *op

@@ -7,7 +7,7 @@ use super::samplers::{ExporterSamplers, SharedSamplers};
 use crate::Limits;
 use crate::domain::Domain;
 use crate::options::LeftOut;
-use crate::sampling::{Sampler, SamplersLearned};
+use crate::sampling::{SamplersLearned, StoredSamplers};
 use crate::shares::Shares;
 
 /// Most elements that are remembered to be lists, of all exporters; what comes later is ignored.
@@ -74,7 +74,8 @@ impl LearnedOptions {
     pub(super) fn apply(&mut self, domains: &mut Domains, index: u32, set: OptionsSet) {
         self.samplers += set.samplers.new;
         self.shares.take(domains[index].key.session.source.ip(), set.samplers.new);
-        self.changed |= !set.samplers.changes.is_empty() || set.system_init_changed;
+        let samplers_changed = !set.samplers.changes.is_empty() || set.samplers.sequences_changed;
+        self.changed |= samplers_changed || set.system_init_changed;
         if !set.lists.is_empty() {
             let lists_free = LEARNED_LISTS_MAX.saturating_sub(self.lists);
             let new = domains[index].templates.learn_lists(set.lists.into_iter().take(lists_free));
@@ -100,14 +101,16 @@ impl LearnedOptions {
         &mut self,
         domains: &mut Domains,
         index: u32,
-        samplers: Vec<(Sampler, u32)>,
+        samplers: StoredSamplers,
         lists: Vec<(ElementId, ListKind)>,
     ) {
         let domain = &mut domains[index];
         let samplers_free = self.samplers_free(domain);
-        for (sampler, interval) in samplers.into_iter().take(samplers_free) {
+        for (sampler, interval) in samplers.intervals.into_iter().take(samplers_free) {
             let _ = domain.samplers.set(sampler, interval);
         }
+        let free = samplers_free.saturating_sub(domain.samplers.len());
+        domain.samplers.restore_sequences(samplers.sequences.into_iter().take(free));
         self.samplers += domain.samplers.len();
         self.shares.take(domain.key.session.source.ip(), domain.samplers.len());
         domain.templates.learn_lists(lists);
@@ -141,6 +144,7 @@ mod tests {
 
     use super::*;
     use crate::domain::DomainKey;
+    use crate::sampling::Sampler;
     use crate::session::Session;
 
     fn domains(count: u32) -> Domains {
@@ -152,12 +156,16 @@ mod tests {
         domains
     }
 
+    fn stored(intervals: Vec<(Sampler, u32)>) -> StoredSamplers {
+        StoredSamplers { intervals, sequences: Vec::new() }
+    }
+
     #[test]
     fn what_was_learned_is_counted_until_its_domain_is_forgotten() {
         let mut learned = LearnedOptions::new(&Limits { samplers_max: 3, ..Limits::default() });
         let mut domains = domains(2);
         let list = (ElementId { enterprise: 35_566, id: 7 }, ListKind::Basic);
-        let samplers = (0..5).map(|id| (Sampler::Numbered(id), 10)).collect();
+        let samplers = stored((0..5).map(|id| (Sampler::Numbered(id), 10)).collect());
         learned.restore(&mut domains, 0, samplers, vec![list]);
         assert_eq!((learned.samplers(), learned.samplers_free(&domains[1]), learned.lists), (3, 0, 1));
         let set = OptionsSet { lists: vec![list], ..OptionsSet::default() };
@@ -175,7 +183,7 @@ mod tests {
         let mut domains = domains(2);
         let other = Session::udp(SocketAddr::from(([192, 0, 2, 2], 2055)));
         domains.insert(2, Domain::new(DomainKey { session: other, version: 9, domain: 0 }, &limits));
-        let samplers = |count| (0..count).map(|id| (Sampler::Numbered(id), 10)).collect();
+        let samplers = |count| stored((0..count).map(|id| (Sampler::Numbered(id), 10)).collect());
         learned.restore(&mut domains, 0, samplers(400), Vec::new());
         learned.restore(&mut domains, 1, samplers(400), Vec::new());
         assert_eq!((learned.samplers(), domains[1].samplers.len()), (500, 100), "half for all its domains");
@@ -188,9 +196,9 @@ mod tests {
     fn a_domain_without_flows_reports_for_the_others_until_it_has_flows() {
         let mut learned = LearnedOptions::new(&Limits::default());
         let mut domains = domains(2);
-        learned.restore(&mut domains, 0, vec![(Sampler::Numbered(1), 100)], Vec::new());
+        learned.restore(&mut domains, 0, stored(vec![(Sampler::Numbered(1), 100)]), Vec::new());
         let unnamed = |learned: &LearnedOptions, domains: &Domains| {
-            learned.shared_samplers(&domains[1]).and_then(|shared| shared.unnamed().only())
+            learned.shared_samplers(&domains[1]).and_then(|shared| shared.known_to(1).unnamed.only())
         };
         assert_eq!(unnamed(&learned, &domains), Some(100));
         assert!(learned.shared_samplers(&domains[0]).is_none(), "it has its own");

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::domain::{Domain, DomainKey};
-use crate::sampling::{Sampler, SamplerChange, Samplers};
+use crate::sampling::part::Part;
+use crate::sampling::{KnownSamplers, Sampler, SamplerChange, Samplers};
 use crate::session::{Session, Transport};
 
 /// Most domains of an exporter whose samplers are looked at for its others.
@@ -26,14 +27,10 @@ pub(super) struct SharedSamplers {
 }
 
 impl SharedSamplers {
-    /// For records that name a sampler.
-    pub(super) fn named(&self) -> &Samplers {
-        &self.named.agreed
-    }
-
-    /// For records that name none.
-    pub(super) fn unnamed(&self) -> &Samplers {
-        &self.unnamed.agreed
+    /// What counts for a domain that knows of no sampler itself.
+    pub(super) fn known_to(&self, domain: u32) -> KnownSamplers<'_> {
+        let (named, unnamed) = (&self.named.agreed, &self.unnamed.agreed);
+        KnownSamplers { named, unnamed, of_domain: named.of_part(Part::Domain, domain.into()) }
     }
 }
 
@@ -51,6 +48,11 @@ struct Agreement {
 impl Agreement {
     /// Takes that a domain reports an interval, and no longer the one before.
     fn change(&mut self, sampler: Sampler, before: Option<u32>, now: Option<u32>) {
+        if let Sampler::Of(part, _) = sampler
+            && part.is_of_one_domain()
+        {
+            return;
+        }
         let votes = self.votes.entry(sampler).or_default();
         if let Some(before) = before
             && let Some(place) = votes.iter().position(|(interval, _)| *interval == before)
@@ -167,7 +169,12 @@ mod tests {
     use super::*;
 
     fn sampler() -> impl Strategy<Value = Sampler> {
-        prop_oneof![Just(Sampler::Any), (0u64..3).prop_map(Sampler::Numbered), (0u64..3).prop_map(Sampler::OfInterface)]
+        let part = prop::sample::select(vec![Part::Interface, Part::EgressInterface, Part::ExportingProcess]);
+        prop_oneof![
+            Just(Sampler::Any),
+            (0u64..3).prop_map(Sampler::Numbered),
+            (part, 0u64..3).prop_map(|(part, number)| Sampler::Of(part, number)),
+        ]
     }
 
     /// What all agree about, found by looking at all.

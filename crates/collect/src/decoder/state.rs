@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::domains::Domains;
 use crate::domain::{Domain, DomainStatus};
+use crate::sampling::StoredSamplers;
 use crate::state::StateError;
 use crate::state::format::{StoredDomain, Writer, read_part};
 
@@ -22,7 +23,7 @@ pub(super) fn export(domains: &Domains, jumped_ms: i64) -> Vec<u8> {
     let mut writer = Writer::new();
     for domain in domains.table() {
         let stored = stored(domain, jumped_ms);
-        if stored.protected || !stored.templates.is_empty() || !stored.samplers.is_empty() {
+        if stored.protected || !stored.templates.is_empty() || stored.samplers != StoredSamplers::default() {
             writer.domain(&stored);
         }
     }
@@ -39,7 +40,7 @@ fn stored(domain: &Domain, jumped_ms: i64) -> StoredDomain {
         datagrams: domain.activity.datagrams,
         records_since_ms: domain.activity.records_since_ms,
         system_init_ms: domain.system_init_ms,
-        samplers: domain.samplers.all().collect(),
+        samplers: domain.samplers.stored(),
         lists: domain.templates.learned_lists().collect(),
         templates: own.map(|known| (known.template.clone(), refreshed_ms(known.refreshed_ms))).collect(),
     }

@@ -13,9 +13,8 @@ use crate::columns::{self, KnownOfDomain};
 use crate::counters::{CounterRows, SampleOrigin};
 use crate::domain::{CompiledTemplate, Domain};
 use crate::options::{OptionsTable, RecordOrigin};
-use crate::plan::Plan;
 use crate::records::Records;
-use crate::sampling::Samplers;
+use crate::sampling::{InForce, KnownSamplers};
 use crate::time_flags;
 
 /// Rows that a batch is expected to have: those of a delivery of the live collector, and a datagram's more.
@@ -135,8 +134,8 @@ impl Tables {
         let located = template.layout().locate(body, &mut self.spans);
         let records = Records { body, located: &located };
         let before = domain.samplers.only();
-        let samplers = domain.samplers.learn(&plan.sampling, records, samplers_free);
-        domain.inspection.sampling(before, domain.samplers.only());
+        let samplers = domain.samplers.learn(&plan.sampling, records, domain.key.domain, samplers_free);
+        domain.inspection.sampling(before, domain.samplers.only(), samplers.unmatched);
         let system_init_ms = plan.system_init_ms(records).or(domain.system_init_ms);
         let system_init_changed = system_init_ms != domain.system_init_ms;
         domain.system_init_ms = system_init_ms;
@@ -185,39 +184,23 @@ fn append(
     let undecodable = columns::write(plan, records, clock, &known, builder);
     time_flags::write(plan, records, clock, domain.key.session.transport, builder);
     if !plan.has_sampling_interval {
-        let (named, unnamed) = shared.map_or((&domain.samplers, &domain.samplers), |s| (s.named(), s.unnamed()));
-        write_sampling(plan, records, named, unnamed, builder);
+        let own = KnownSamplers { named: &domain.samplers, unnamed: &domain.samplers, of_domain: None };
+        let known = shared.map_or(own, |shared| shared.known_to(domain.key.domain));
+        let in_force = InForce::of(&plan.selection, compiled.template.id(), known);
+        write_sampling(&in_force, records, builder);
     }
     undecodable
 }
 
-/// Writes the interval of the sampler in force: of the one that a record names, or of the one that is meant when it
-/// names none.
-fn write_sampling(
-    plan: &Plan,
-    records: Records<'_>,
-    named: &Samplers,
-    unnamed: &Samplers,
-    builder: &mut FlowBatchBuilder,
-) {
-    let rows = records.len();
-    match (plan.sampler_field, plan.in_if_field) {
-        (Some(field), _) if !named.is_empty() => {
+/// Writes the intervals in force.
+fn write_sampling(in_force: &InForce<'_>, records: Records<'_>, builder: &mut FlowBatchBuilder) {
+    match in_force {
+        InForce::OfAll(None) => {}
+        InForce::OfAll(Some(interval)) => builder.u32(Column::SamplingInterval).repeat(*interval, records.len()),
+        InForce::BySampler { .. } | InForce::ByPart(_) => {
             let sampling = builder.u32(Column::SamplingInterval);
-            let of = |row| records.number(field, row).and_then(|sampler| named.of(sampler));
-            (0..rows).for_each(|row| sampling.push(of(row)));
+            (0..records.len()).for_each(|record| sampling.push(in_force.of_record(records, record)));
         }
-        (None, Some(field)) if unnamed.differ_by_interface() => {
-            let sampling = builder.u32(Column::SamplingInterval);
-            let of = |row| records.number(field, row).and_then(|interface| unnamed.of_interface(interface));
-            (0..rows).for_each(|row| sampling.push(of(row)));
-        }
-        (None, _) => {
-            if let Some(interval) = unnamed.only() {
-                builder.u32(Column::SamplingInterval).repeat(interval, rows);
-            }
-        }
-        (Some(_), _) => {}
     }
 }
 
@@ -271,7 +254,7 @@ mod tests {
         let set =
             tables.options_set(&mut domain, id(257), &[0, 5, 0, 100, 0, 6, 0, 10], &CLOCK, 1).expect("a template");
         assert_eq!((set.rows, set.samplers.new, set.samplers.refused), (2, 1, 1));
-        assert_eq!((domain.samplers.of(5), domain.samplers.of(6)), (Some(100), None));
+        assert_eq!((domain.samplers.numbered(5), domain.samplers.numbered(6)), (Some(100), None));
         assert!(tables.options_set(&mut domain, id(258), &[], &CLOCK, 1).is_none());
         let (flows, others) = tables.take();
         assert!(flows.is_none());

@@ -67,6 +67,7 @@ pub(super) fn judge(diagnosis: &Diagnosis) -> Vec<Finding> {
         templates_change(diagnosis),
         templates_refused(diagnosis),
         sampling_changed(diagnosis),
+        sampling_unmatched(diagnosis),
         undecodable(diagnosis),
         foreign(diagnosis),
     ];
@@ -220,6 +221,11 @@ fn sampling_changed(diagnosis: &Diagnosis) -> Found {
     let SamplingDiagnosis { changes, interval, .. } = diagnosis.sampling;
     let now = interval.map_or_else(String::new, |interval| format!(", now 1 in {interval}"));
     (changes > 0).then(|| (Ailment::SamplingChanged, format!("it changed {changes} times{now}")))
+}
+
+fn sampling_unmatched(diagnosis: &Diagnosis) -> Found {
+    let count = diagnosis.sampling.unmatched;
+    (count > 0).then(|| (Ailment::SamplingUnmatched, format!("sampling rates of parts that no flow names: {count}")))
 }
 
 fn undecodable(diagnosis: &Diagnosis) -> Found {

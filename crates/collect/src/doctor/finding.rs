@@ -81,6 +81,7 @@ ailments! {
     TemplatesRefused "templates_refused" Error "more templates than the limits allow: raise them, or find out why the exporter defines so many";
     SamplingChanged "sampling_changed" Hint "the sampling interval changed; each flow keeps the interval in force when it was received";
     SamplingUnknown "sampling_unknown" Warning "flows name a sampler whose interval is not known: configure the exporter to send its sampler options, every 60 s";
+    SamplingUnmatched "sampling_unmatched" Warning "options report sampling rates of parts of the exporter, such as line cards, that its flows do not name, so these rates are not used: configure it to report them for samplers or interfaces, or to export the field that names the part";
     Undecodable "undecodable" Warning "datagrams contradict themselves: look for datagrams cut on the way, or a fault of the exporter";
     Longer "longer" Hint "octets follow the end of messages: some exporters append octets of their own, and nothing is missing when no other finding says so";
     Foreign "foreign" Warning "datagrams of no known export protocol, or cut within the header: send them elsewhere, or configure NetFlow, IPFIX or sFlow";

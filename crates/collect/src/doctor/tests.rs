@@ -56,13 +56,15 @@ struct Datagram {
     template: Option<Template>,
     flows: Vec<Flow>,
     sampling_interval: Option<u32>,
+    /// Of the options that report it.
+    sampling_scope: u16,
 }
 
 impl Datagram {
     fn octets(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let (secs, domain) = ((self.export_ms / 1000) as u32, ObservationDomainId(self.domain));
-        let options = template(&[(1, 4), (34, 4)], 1);
+        let options = template(&[(self.sampling_scope, 4), (34, 4)], 1);
         macro_rules! write {
             ($builder:expr) => {{
                 let mut message = $builder;
@@ -110,6 +112,7 @@ fn good(version: u8, datagrams: u32) -> Vec<Datagram> {
                 template: number.is_multiple_of(20).then(flow_template),
                 flows,
                 sampling_interval: None,
+                sampling_scope: 1,
             };
             sequence += if version == 9 { 1 } else { datagram.flows.len() as u32 };
             datagram
@@ -326,6 +329,15 @@ fn sampling() {
     });
     // the first datagram's flows come before the options that report their sampler
     check(&known[..1], &[Ailment::SamplingUnknown]);
+    // scopes of NetFlow v9: 3 is a line card, of which these flows say nothing, and 4 a cache
+    for scope in [3, 4] {
+        let of_a_part = changed(9, |number, d| {
+            d.sampling_interval = (number == 0).then_some(100);
+            d.sampling_scope = scope;
+        });
+        check(&of_a_part, &[Ailment::SamplingUnmatched]);
+        assert_eq!(report(&of_a_part).findings[0].evidence, "sampling rates of parts that no flow names: 1");
+    }
 }
 
 #[test]

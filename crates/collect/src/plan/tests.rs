@@ -121,6 +121,20 @@ fn an_interval_of_two_numbers_fills_the_column() {
 }
 
 #[test]
+fn an_interval_of_one_number_that_is_none_fills_the_column() {
+    // samplingInterval and samplerRandomInterval, and samplingProbability
+    let plan = compile(&template(&[(0, 34, 4), (0, 50, 4)]), false);
+    assert_eq!(plan.ops, [Op::Interval { selected: 0, other: 1, form: IntervalForm::Either }]);
+    assert_eq!((plan.has_sampling_interval, plan.leftovers.len()), (true, 2), "the column shows one of them");
+    let plan = compile(&template(&[(0, 311, 8)]), false);
+    assert_eq!(plan.ops, [Op::Interval { selected: 0, other: 0, form: IntervalForm::Probability }]);
+    assert_eq!((plan.has_sampling_interval, plan.leftovers.len()), (true, 1), "an interval is rounded");
+    // an interval is what was meant
+    let plan = compile(&template(&[(0, 311, 8), (0, 34, 4)]), false);
+    assert_eq!(plan.ops, [Op::Number { column: Column::SamplingInterval, field: 1 }]);
+}
+
+#[test]
 fn a_second_field_for_a_column_is_kept() {
     let plan = compile(&template(&[(0, 85, 8), (0, 1, 4), (9, 12235, VARIABLE_LENGTH)]), false);
     assert!(plan.ops.contains(&Op::Number { column: Column::Bytes, field: 1 }));

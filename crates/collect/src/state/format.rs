@@ -14,14 +14,20 @@ use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId};
 
 use super::StateError;
 use crate::domain::DomainKey;
-use crate::sampling::Sampler;
+use crate::sampling::part::Part;
+use crate::sampling::{Sampler, StoredSamplers};
 use crate::session::{Session, Transport};
 
 const MAGIC: &[u8; 8] = b"weirstat";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The first version had no Selection Sequences.
+const VERSION_WITHOUT_SEQUENCES: u32 = 1;
 const HEADER_OCTETS: usize = 8 + 4 + 8 + 4;
 const TRANSPORTS: [Transport; 6] =
     [Transport::Udp, Transport::Tcp, Transport::Sctp, Transport::Tls, Transport::Dtls, Transport::File];
+
+/// The kind of a stored sampler of a part: this, and the position of the part among all.
+const PARTS_FROM: u8 = 2;
 
 const LIST_KINDS: [ListKind; 3] = [ListKind::Basic, ListKind::SubTemplate, ListKind::SubTemplateMulti];
 
@@ -34,7 +40,7 @@ pub(crate) struct StoredDomain {
     pub datagrams: u32,
     pub records_since_ms: Option<i64>,
     pub system_init_ms: Option<i64>,
-    pub samplers: Vec<(Sampler, u32)>,
+    pub samplers: StoredSamplers,
     /// Elements that are lists, because the exporter said so.
     pub lists: Vec<(ElementId, ListKind)>,
     /// Templates and when each was last sent.
@@ -61,17 +67,7 @@ impl Writer {
         out.extend(domain.datagrams.to_be_bytes());
         write_option(out, domain.records_since_ms);
         write_option(out, domain.system_init_ms);
-        out.extend((domain.samplers.len() as u32).to_be_bytes());
-        for &(sampler, interval) in &domain.samplers {
-            let (kind, id) = match sampler {
-                Sampler::Any => (0, 0),
-                Sampler::Numbered(id) => (1, id),
-                Sampler::OfInterface(id) => (2, id),
-            };
-            out.push(kind);
-            out.extend(id.to_be_bytes());
-            out.extend(interval.to_be_bytes());
-        }
+        write_samplers(out, &domain.samplers);
         out.extend((domain.lists.len() as u32).to_be_bytes());
         for &(element, kind) in &domain.lists {
             out.extend(element.enterprise.to_be_bytes());
@@ -104,17 +100,36 @@ impl Writer {
     }
 }
 
+fn write_samplers(out: &mut Vec<u8>, samplers: &StoredSamplers) {
+    out.extend((samplers.intervals.len() as u32).to_be_bytes());
+    for &(sampler, interval) in &samplers.intervals {
+        let (kind, id) = match sampler {
+            Sampler::Any => (0, 0),
+            Sampler::Numbered(id) => (1, id),
+            Sampler::Of(part, number) => (PARTS_FROM + part as u8, number),
+        };
+        out.push(kind);
+        out.extend(id.to_be_bytes());
+        out.extend(interval.to_be_bytes());
+    }
+    out.extend((samplers.sequences.len() as u32).to_be_bytes());
+    for &(sequence, selector) in &samplers.sequences {
+        out.extend(sequence.to_be_bytes());
+        write_option(out, selector.map(|selector| selector as i64));
+    }
+}
+
 /// Reads one part off the front.
 pub(crate) fn read_part(octets: &mut &[u8]) -> Result<Vec<StoredDomain>, StateError> {
     let mut reader = Reader { rest: octets, whole: octets.len() };
     if reader.array::<8>().as_ref() != Some(MAGIC) {
         return Err(StateError::Foreign);
     }
-    match reader.u32() {
-        Some(VERSION) => {}
+    let version = match reader.u32() {
+        Some(version @ (VERSION | VERSION_WITHOUT_SEQUENCES)) => version,
         Some(found) => return Err(StateError::UnknownVersion { found, known: VERSION }),
         None => return Err(reader.damaged()),
-    }
+    };
     let damaged = reader.damaged();
     let header = reader.u64().zip(reader.u32());
     let Some((length, checksum)) = header else { return Err(damaged) };
@@ -127,7 +142,7 @@ pub(crate) fn read_part(octets: &mut &[u8]) -> Result<Vec<StoredDomain>, StateEr
     *octets = reader.rest;
     let mut body = Reader { rest: body, whole: body.len() };
     let domains = body.u32().ok_or(damaged)?;
-    (0..domains).map(|_| body.domain().ok_or_else(|| body.damaged())).collect()
+    (0..domains).map(|_| body.domain(version).ok_or_else(|| body.damaged())).collect()
 }
 
 pub(crate) fn write_key(out: &mut Vec<u8>, key: DomainKey) {
@@ -212,22 +227,10 @@ impl<'a> Reader<'a> {
         Some(DomainKey { session: Session { transport, source }, version: self.u8()?, domain: self.u32()? })
     }
 
-    fn domain(&mut self) -> Option<StoredDomain> {
+    fn domain(&mut self, version: u32) -> Option<StoredDomain> {
         let (key, protected, heard_ms, datagrams) = (self.key()?, self.u8()? != 0, self.i64()?, self.u32()?);
         let (records_since_ms, system_init_ms) = (self.optional()?.0, self.optional()?.0);
-        let samplers = self.u32()?;
-        let samplers = (0..samplers)
-            .map(|_| {
-                let (kind, id) = (self.u8()?, self.u64()?);
-                let sampler = match kind {
-                    0 => Sampler::Any,
-                    1 => Sampler::Numbered(id),
-                    2 => Sampler::OfInterface(id),
-                    _ => return None,
-                };
-                Some((sampler, self.u32()?))
-            })
-            .collect::<Option<Vec<_>>>()?;
+        let samplers = self.samplers(version)?;
         let lists = self.u32()?;
         let lists = (0..lists)
             .map(|_| {
@@ -248,6 +251,26 @@ impl<'a> Reader<'a> {
             lists,
             templates,
         })
+    }
+
+    fn samplers(&mut self, version: u32) -> Option<StoredSamplers> {
+        let count = self.u32()?;
+        let intervals = (0..count).map(|_| {
+            let (kind, id) = (self.u8()?, self.u64()?);
+            let sampler = match kind {
+                0 => Sampler::Any,
+                1 => Sampler::Numbered(id),
+                _ => Sampler::Of(*Part::ALL.get(usize::from(kind - PARTS_FROM))?, id),
+            };
+            Some((sampler, self.u32()?))
+        });
+        let intervals = intervals.collect::<Option<Vec<_>>>()?;
+        let count = if version == VERSION_WITHOUT_SEQUENCES { 0 } else { self.u32()? };
+        let sequences = (0..count).map(|_| {
+            let (sequence, Optional(selector)) = (self.u64()?, self.optional()?);
+            Some((sequence, selector.map(|selector| selector as u64)))
+        });
+        Some(StoredSamplers { intervals, sequences: sequences.collect::<Option<Vec<_>>>()? })
     }
 
     fn template(&mut self) -> Option<(Template, i64)> {

@@ -421,7 +421,7 @@ fn a_file_is_noted_when_its_flows_are_stored_while_others_are_read() {
 
 /// What exporters told of interfaces and samplers, without who they are.
 fn options(archive: &Path) -> String {
-    let columns = "kind, key, name, sampling_interval, packets_selected, packets_observed";
+    let columns = "kind, scope, key, name, sampling_interval, packets_selected, packets_observed";
     let sql = format!("SELECT DISTINCT {columns} FROM exporter_options ORDER BY {columns}");
     let output = run(&["sql", "--archive", archive.to_str().expect("UTF-8"), "--format", "csv", &sql]);
     assert!(output.status.success(), "{}", text(&output.stderr));

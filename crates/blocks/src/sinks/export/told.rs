@@ -10,6 +10,10 @@ use weir_flow::{OptionsKind, SideTables, Table};
 /// `selectorAlgorithm`, and the same in NetFlow v9: `samplingAlgorithm` and `samplerMode`.
 const SELECTOR_ALGORITHM: u16 = 304;
 const SAMPLING_ALGORITHMS: [u16; 2] = [35, 49];
+/// What is in the scopes of samplers of interfaces, and of other parts of an exporter, in small letters.
+const INTERFACE: &str = "interface";
+const PARTS: [&str; 8] =
+    ["cache", "line_card", "linecardid", "observationpointid", "portid", "selectionsequenceid", "template", "vrfid"];
 /// Systematic count-based sampling, and random n-out-of-N sampling (RFC 5477 section 8.2.1).
 const SYSTEMATIC: u16 = 1;
 const RANDOM: u16 = 3;
@@ -95,9 +99,10 @@ impl<'a> Columns<'a> {
                 description: text(self.description).unwrap_or_default().to_owned(),
             }));
         }
-        // a sampler that stands on an interface has no number that flows could name it by
-        let is_of_interface = text(self.scope).is_some_and(|scope| scope.to_ascii_lowercase().contains("interface"));
-        if kind != OptionsKind::Sampler.name() || is_of_interface || self.interval.is_null(row) {
+        // a sampler that stands on an interface, or is that of another part, has no number that flows could name it by
+        let scope = text(self.scope).unwrap_or_default().to_ascii_lowercase();
+        let is_of_part = scope.contains(INTERFACE) || key.is_none() && PARTS.iter().any(|part| scope.contains(part));
+        if kind != OptionsKind::Sampler.name() || is_of_part || self.interval.is_null(row) {
             return None;
         }
         let interval = self.interval.as_primitive::<UInt32Type>().value(row);

@@ -144,7 +144,7 @@ impl Telling {
     fn interfaces(&mut self, rows: &mut OptionsRows) {
         let interfaces = self.metering.interfaces();
         for interface in interfaces.iter().skip(self.interfaces_told).filter(|interface| !interface.name.is_empty()) {
-            let scope = format!("ingressInterface {}", interface.index);
+            let scope = format!("ingressInterface={}", interface.index);
             let row = OptionsRow {
                 key: Some(interface.index.into()),
                 name: Some(&interface.name),
@@ -165,7 +165,7 @@ impl Telling {
             sampling_interval: Some(interval),
             packets_selected: Some(1),
             packets_observed: Some(interval.into()),
-            ..self.row(OptionsKind::Sampler, "selectorId 0")
+            ..self.row(OptionsKind::Sampler, "selectorId=0")
         };
         let (algorithm, space) = (selection.algorithm().to_be_bytes(), (interval - 1).to_be_bytes());
         let elements = [

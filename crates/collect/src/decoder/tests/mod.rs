@@ -2,3 +2,4 @@
 
 mod parts;
 mod records;
+mod sampling;

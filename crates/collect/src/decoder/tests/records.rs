@@ -1,4 +1,4 @@
-//! What records say beyond the fields of a flow: lists, samplers, types, options, events of firewalls and translators.
+//! What records say beyond the fields of a flow: lists, types, options, events of firewalls and translators.
 
 use std::net::SocketAddr;
 
@@ -16,9 +16,9 @@ const EXPORT_SECS: u32 = 1_700_000_000;
 const RECEIVED_MS: i64 = 1_700_000_001_000;
 
 /// Enterprise, element, length.
-type Field = (u32, u16, u16);
+pub(super) type Field = (u32, u16, u16);
 
-fn template(id: u16, fields: &[Field], scopes: u16) -> Template {
+pub(super) fn template(id: u16, fields: &[Field], scopes: u16) -> Template {
     let fields = fields
         .iter()
         .map(|&(enterprise, id, length)| FieldSpecifier { element: ElementId { enterprise, id }, length })
@@ -27,14 +27,14 @@ fn template(id: u16, fields: &[Field], scopes: u16) -> Template {
 }
 
 /// A decoder, and the messages of one exporter.
-struct Exporter {
-    decoder: Decoder,
+pub(super) struct Exporter {
+    pub(super) decoder: Decoder,
     received_ms: i64,
     sequence: u32,
 }
 
 impl Exporter {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { decoder: Decoder::new(Limits::default()), received_ms: RECEIVED_MS, sequence: 0 }
     }
 
@@ -44,7 +44,7 @@ impl Exporter {
     }
 
     /// A message of IPFIX: templates, then records of the last of them.
-    fn ipfix(&mut self, domain: u32, templates: &[&Template], records: &[&[u8]]) {
+    pub(super) fn ipfix(&mut self, domain: u32, templates: &[&Template], records: &[&[u8]]) {
         let mut out = Vec::new();
         let header = ipfix::Header {
             length: 0,
@@ -63,7 +63,7 @@ impl Exporter {
         self.datagram(&out);
     }
 
-    fn netflow9(&mut self, domain: u32, template: &Template, records: &[&[u8]]) {
+    pub(super) fn netflow9(&mut self, domain: u32, template: &Template, records: &[&[u8]]) {
         let mut out = Vec::new();
         let header = netflow9::Header {
             count: 0,
@@ -82,16 +82,16 @@ impl Exporter {
         self.datagram(&out);
     }
 
-    fn take(&mut self) -> Delivery {
+    pub(super) fn take(&mut self) -> Delivery {
         self.decoder.take_delivery()
     }
 
-    fn flows(&mut self) -> FlowBatch {
+    pub(super) fn flows(&mut self) -> FlowBatch {
         self.take().flows.expect("flows")
     }
 }
 
-fn u32s(flows: &FlowBatch, column: Column) -> Vec<Option<u32>> {
+pub(super) fn u32s(flows: &FlowBatch, column: Column) -> Vec<Option<u32>> {
     match flows.primitive::<UInt32Type>(column) {
         Some(values) => values.iter().collect(),
         None => vec![None; flows.rows()],
@@ -102,13 +102,13 @@ fn u16_of(flows: &FlowBatch, column: Column) -> Option<u16> {
     flows.primitive::<UInt16Type>(column).filter(|values| values.is_valid(0)).map(|values| values.value(0))
 }
 
-fn options(delivery: &Delivery) -> RecordBatch {
+pub(super) fn options(delivery: &Delivery) -> RecordBatch {
     let others = &delivery.side_tables.others;
     let batch = others.iter().find(|batch| batch.table() == Table::ExporterOptions).expect("options");
     batch.record_batch().clone()
 }
 
-fn texts(batch: &RecordBatch, column: &str) -> Vec<Option<String>> {
+pub(super) fn texts(batch: &RecordBatch, column: &str) -> Vec<Option<String>> {
     batch.column_by_name(column).expect("a column").as_string::<i32>().iter().map(|t| t.map(str::to_owned)).collect()
 }
 
@@ -361,6 +361,18 @@ fn options_are_written_when_they_are_new() {
     }
 }
 
+/// Values of scopes as their types have them (RFC 7012 section 3.1); an applicationId is octets, however many it has.
+#[test]
+fn scopes_are_written_by_their_types() {
+    let mut exporter = Exporter::new();
+    let fields = [(0, 95, 4), (0, 130, 4), (0, 82, 4), (0, 80, 6), (0, 144, 4), (64_999, 99, 2), (0, 41, 1)];
+    let record = [&[13, 0, 0, 50, 192, 0, 2, 1][..], b"eth0", &[2, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 9, 5]];
+    exporter.ipfix(0, &[&template(300, &fields, 6)], &[&record.concat()]);
+    let expected = "applicationId=0x0d000032 exporterIPv4Address=192.0.2.1 interfaceName=eth0 \
+                    destinationMacAddress=02:00:00:00:00:01 exportingProcessId=7 64999/99=9";
+    assert_eq!(texts(&options(&exporter.take()), "scope"), [Some(expected.to_owned())]);
+}
+
 #[test]
 fn options_of_every_kind() {
     let mut exporter = Exporter::new();
@@ -383,45 +395,6 @@ fn options_of_every_kind() {
     assert_eq!((interval.value(0), number("packets_selected"), number("packets_observed")), (2, 2, 3));
     check(&mut exporter, &[(0, 144, 4), (0, 41, 8)], &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9], "system", None);
     check(&mut exporter, &[(0, 346, 4), (0, 41, 4)], &[0, 0, 0, 1, 0, 0, 0, 9], "other", None);
-}
-
-#[test]
-fn samplers_reported_in_another_domain() {
-    let mut exporter = Exporter::new();
-    let sampler = template(256, &[(0, 1, 4), (0, 48, 1), (0, 34, 4)], 1);
-    let flow = template(257, &[(0, 8, 4), (0, 48, 1)], 0);
-    let nameless = template(258, &[(0, 8, 4), (0, 10, 2)], 0);
-    // without options nothing is known of any sampler
-    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
-    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [None]);
-    // domain 0 has no flows, so that what it tells is of others
-    exporter.netflow9(0, &sampler, &[&[0, 0, 0, 0, 1, 0, 0, 3, 232]]);
-    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
-    exporter.netflow9(8, &flow, &[&[10, 0, 0, 1, 1], &[10, 0, 0, 1, 2], &[10, 0, 0, 1, 0]]);
-    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(1000), Some(1000), None, None]);
-    // another line card says otherwise of number 1: then it is not known which is meant
-    exporter.netflow9(1, &sampler, &[&[0, 0, 0, 0, 1, 0, 0, 0, 10]]);
-    exporter.netflow9(8, &flow, &[&[10, 0, 0, 1, 1]]);
-    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
-    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [None, None]);
-    // once a domain has flows of its own, its sampler is its own as well
-    exporter.netflow9(1, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
-    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
-    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(10), Some(1000)]);
-}
-
-#[test]
-fn samplers_of_interfaces_and_intervals_of_records() {
-    let mut exporter = Exporter::new();
-    let sampler = template(256, &[(0, 2, 2), (0, 34, 2)], 1);
-    let flow = template(257, &[(0, 8, 4), (0, 10, 2)], 0);
-    exporter.netflow9(0, &sampler, &[&[0, 7, 0, 10], &[0, 8, 0, 20]]);
-    exporter.netflow9(0, &flow, &[&[10, 0, 0, 1, 0, 7], &[10, 0, 0, 1, 0, 8], &[10, 0, 0, 1, 0, 9]]);
-    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(10), Some(20), None]);
-    // one packet, then 999 left out
-    let own = template(258, &[(0, 8, 4), (0, 305, 4), (0, 306, 4)], 0);
-    exporter.ipfix(0, &[&own], &[&[10, 0, 0, 1, 0, 0, 0, 1, 0, 0, 3, 231]]);
-    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(1000)]);
 }
 
 /// Cisco's firewall (NSEL): addresses and ports after translation and the event under numbers of NetFlow v9 alone, and

@@ -11,7 +11,7 @@ fn rows(exporter: &[u8], interfaces: &[(u32, &str)], sampling: Option<u32>) -> S
     let mut rows = OptionsRows::default();
     let blank = OptionsRow::blank(1_700_000_000_000, exporter, 0, 10);
     for (index, name) in interfaces {
-        let scope = format!("ingressInterface {index}");
+        let scope = format!("ingressInterface={index}");
         let row = OptionsRow {
             kind: OptionsKind::Interface,
             scope: &scope,
@@ -24,7 +24,7 @@ fn rows(exporter: &[u8], interfaces: &[(u32, &str)], sampling: Option<u32>) -> S
     if let Some(interval) = sampling {
         let row = OptionsRow {
             kind: OptionsKind::Sampler,
-            scope: "selectorId 0",
+            scope: "selectorId=0",
             key: Some(0),
             sampling_interval: Some(interval),
             ..blank.clone()
@@ -155,6 +155,24 @@ fn what_can_be_told_is_heard(clock: &str, flows_heard: usize) {
     sink.finish().expect("finished");
     assert_eq!(received(&receiver), (Heard::from([interface(1, "eth0")]), flows_heard));
     assert_eq!(["options_told", "options_left_out"].map(|name| count(&meter, name)), [1, 2]);
+}
+
+/// Told as the rate of all, that of a part would make wrong what collectors scale by it.
+#[test]
+fn the_rate_of_a_part_is_not_told_as_that_of_all() {
+    let receiver = Receiver::new();
+    let (mut sink, meter) = open(&format!("to = '{}'\nprotocol = 'ipfix'\nclock = 'rows'", receiver.address()));
+    let mut samplers = OptionsRows::default();
+    for scope in ["templateId=256", "line_card=1", "ingressVRFID=7", "exportingProcessId=1"] {
+        let blank = OptionsRow::blank(1_700_000_000_000, &[], 0, 10);
+        let row = OptionsRow { kind: OptionsKind::Sampler, scope, sampling_interval: Some(100), ..blank };
+        samplers.push(&row, std::iter::empty());
+    }
+    let told = SideTables { others: samplers.take().into_iter().collect(), ..SideTables::default() };
+    sink.take(Burst::with_side_tables(flows(3, 0), told)).expect("taken");
+    sink.finish().expect("finished");
+    assert_eq!(received(&receiver).0, Heard::from([("sampler".to_owned(), Some(0), None, Some(100))]));
+    assert_eq!(["options_told", "options_left_out"].map(|name| count(&meter, name)), [1, 3]);
 }
 
 #[test]

@@ -1,0 +1,239 @@
+//! Which sampling interval a flow has: by what options say they are about, and by what the record says itself.
+
+use weir_flow::Column;
+
+use super::records::{Exporter, Field, template, u32s};
+use crate::Decoder;
+use crate::Limits;
+
+fn intervals(exporter: &mut Exporter) -> Vec<Option<u32>> {
+    u32s(&exporter.flows(), Column::SamplingInterval)
+}
+
+/// Intervals of records whose fields besides an address have one octet each, after options about `scope` with an octet
+/// each for scope and interval.
+fn by_scope(scope: u16, rates: &[[u8; 2]], fields: &[u16], records: &[&[u8]]) -> Vec<Option<u32>> {
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 3, scope, rates);
+    let fields: Vec<Field> = [(0, 8, 4)].into_iter().chain(fields.iter().map(|id| (0, *id, 1))).collect();
+    let records: Vec<Vec<u8>> = records.iter().map(|record| [&[10, 0, 0, 1][..], *record].concat()).collect();
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    exporter.ipfix(3, &[&template(257, &fields, 0)], &records);
+    intervals(&mut exporter)
+}
+
+/// Options of IPFIX: the scope and samplingInterval.
+fn report(exporter: &mut Exporter, domain: u32, scope: u16, rates: &[[u8; 2]]) {
+    let records: Vec<&[u8]> = rates.iter().map(<[u8; 2]>::as_slice).collect();
+    exporter.ipfix(domain, &[&template(256, &[(0, scope, 1), (0, 34, 1)], 1)], &records);
+}
+
+#[test]
+fn samplers_reported_in_another_domain() {
+    let mut exporter = Exporter::new();
+    let sampler = template(256, &[(0, 1, 4), (0, 48, 1), (0, 34, 4)], 1);
+    let flow = template(257, &[(0, 8, 4), (0, 48, 1)], 0);
+    let nameless = template(258, &[(0, 8, 4), (0, 10, 2)], 0);
+    // without options nothing is known of any sampler
+    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [None]);
+    // domain 0 has no flows, so that what it tells is of others
+    exporter.netflow9(0, &sampler, &[&[0, 0, 0, 0, 1, 0, 0, 3, 232]]);
+    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    exporter.netflow9(8, &flow, &[&[10, 0, 0, 1, 1], &[10, 0, 0, 1, 2], &[10, 0, 0, 1, 0]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(1000), Some(1000), None, None]);
+    // another line card says otherwise of number 1: then it is not known which is meant
+    exporter.netflow9(1, &sampler, &[&[0, 0, 0, 0, 1, 0, 0, 0, 10]]);
+    exporter.netflow9(8, &flow, &[&[10, 0, 0, 1, 1]]);
+    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [None, None]);
+    // once a domain has flows of its own, its sampler is its own as well
+    exporter.netflow9(1, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(10), Some(1000)]);
+}
+
+#[test]
+fn samplers_of_interfaces_and_intervals_of_records() {
+    let mut exporter = Exporter::new();
+    let sampler = template(256, &[(0, 2, 2), (0, 34, 2)], 1);
+    let flow = template(257, &[(0, 8, 4), (0, 10, 2)], 0);
+    exporter.netflow9(0, &sampler, &[&[0, 7, 0, 10], &[0, 8, 0, 20]]);
+    exporter.netflow9(0, &flow, &[&[10, 0, 0, 1, 0, 7], &[10, 0, 0, 1, 0, 8], &[10, 0, 0, 1, 0, 9]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(10), Some(20), None]);
+    // one packet, then 999 left out
+    let own = template(258, &[(0, 8, 4), (0, 305, 4), (0, 306, 4)], 0);
+    exporter.ipfix(0, &[&own], &[&[10, 0, 0, 1, 0, 0, 0, 1, 0, 0, 3, 231]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(1000)]);
+}
+
+#[test]
+fn a_sampler_that_is_not_known_has_the_rate_of_the_system() {
+    let mut exporter = Exporter::new();
+    exporter.netflow9(3, &template(400, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 10]]);
+    exporter.netflow9(3, &template(401, &[(0, 1, 1), (0, 48, 1), (0, 34, 1)], 1), &[&[0, 5, 50]]);
+    let flow = template(257, &[(0, 8, 4), (0, 48, 1)], 0);
+    exporter.netflow9(3, &flow, &[&[10, 0, 0, 1, 5], &[10, 0, 0, 1, 6], &[10, 0, 0, 1, 0]]);
+    assert_eq!(intervals(&mut exporter), [Some(50), Some(10), None]);
+}
+
+/// RFC 7011 section 3.4.2.1: the scope says what options are about.
+#[test]
+fn rates_of_parts_are_in_force_for_records_of_those_parts() {
+    let two = [[1, 10], [2, 20]];
+    // observationPointId, lineCardId, portId, ingressVRFID, meteringProcessId, exportingProcessId
+    for scope in [138, 141, 142, 234, 235, 143, 144] {
+        let found = by_scope(scope, &two, &[scope], &[&[1], &[2], &[3]]);
+        assert_eq!(found, [Some(10), Some(20), None], "{scope}");
+        // a flow that does not say of which one it is
+        assert_eq!(by_scope(scope, &two, &[4], &[&[6]]), [None], "{scope}");
+    }
+    // of a line card nothing follows for all, of the only process of an exporter everything does
+    assert_eq!(by_scope(141, &[[1, 10]], &[4], &[&[6]]), [None]);
+    for scope in [130, 143, 144, 211] {
+        assert_eq!(by_scope(scope, &[[1, 10]], &[4], &[&[6]]), [Some(10)], "{scope}");
+    }
+    // applicationId: no record is compared with it
+    assert_eq!(by_scope(95, &[[1, 10]], &[95], &[&[1]]), [None]);
+}
+
+#[test]
+fn rates_of_templates_are_in_force_for_their_records() {
+    let flow = |id| template(id, &[(0, 8, 4)], 0);
+    let mut exporter = Exporter::new();
+    let rates = template(400, &[(0, 145, 2), (0, 34, 2)], 1);
+    // templates 256 and 257
+    exporter.ipfix(3, &[&rates], &[&[1, 0, 0, 1], &[1, 1, 3, 232]]);
+    for id in [256, 257, 258] {
+        exporter.ipfix(3, &[&flow(id)], &[&[10, 0, 0, 1]]);
+    }
+    assert_eq!(intervals(&mut exporter), [Some(1), Some(1000), None]);
+    // NetFlow v9: scope type 5
+    let mut exporter = Exporter::new();
+    exporter.netflow9(3, &template(400, &[(0, 5, 2), (0, 34, 2)], 1), &[&[1, 0, 0, 10], &[1, 1, 3, 232]]);
+    for id in [256, 257, 258] {
+        exporter.netflow9(3, &flow(id), &[&[10, 0, 0, 1]]);
+    }
+    assert_eq!(intervals(&mut exporter), [Some(10), Some(1000), None]);
+    // a template's number means nothing in another domain
+    exporter.netflow9(4, &flow(256), &[&[10, 0, 0, 1]]);
+    assert_eq!(intervals(&mut exporter), [None]);
+}
+
+/// NetFlow v9: scope types 3 and 1.
+#[test]
+fn a_rate_of_a_line_card_makes_that_of_the_system_doubtful() {
+    let flow = template(257, &[(0, 8, 4)], 0);
+    let mut exporter = Exporter::new();
+    exporter.netflow9(3, &template(400, &[(0, 3, 1), (0, 34, 1)], 1), &[&[1, 10], &[2, 20]]);
+    exporter.netflow9(3, &flow, &[&[10, 0, 0, 1]]);
+    assert_eq!(intervals(&mut exporter), [None]);
+    exporter.netflow9(3, &template(401, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 10]]);
+    exporter.netflow9(3, &flow, &[&[10, 0, 0, 1]]);
+    assert_eq!(intervals(&mut exporter), [None]);
+    exporter.netflow9(3, &template(400, &[(0, 3, 1), (0, 34, 1)], 1), &[&[2, 10]]);
+    exporter.netflow9(3, &flow, &[&[10, 0, 0, 1]]);
+    assert_eq!(intervals(&mut exporter), [Some(10)], "both line cards do as the system does");
+}
+
+#[test]
+fn flows_have_the_rate_of_the_interface_that_they_are_measured_at() {
+    let mut exporter = Exporter::new();
+    exporter.netflow9(0, &template(256, &[(0, 2, 1), (0, 34, 1)], 1), &[&[1, 10], &[2, 20]]);
+    // ingressInterface, egressInterface, flowDirection
+    let flow = template(257, &[(0, 8, 4), (0, 10, 1), (0, 14, 1), (0, 61, 1)], 0);
+    exporter.netflow9(0, &flow, &[&[10, 0, 0, 1, 1, 2, 1], &[10, 0, 0, 1, 1, 2, 0], &[10, 0, 0, 1, 1, 9, 1]]);
+    assert_eq!(intervals(&mut exporter), [Some(20), Some(10), None]);
+    // without a direction it is the way in
+    exporter.netflow9(0, &template(258, &[(0, 8, 4), (0, 10, 1), (0, 14, 1)], 0), &[&[10, 0, 0, 1, 1, 2]]);
+    assert_eq!(intervals(&mut exporter), [Some(10)]);
+    // egressInterface as the scope
+    let (rates, fields) = ([[1, 10], [2, 20]], [10, 14, 61]);
+    let found = by_scope(14, &rates, &fields, &[&[9, 1, 1], &[9, 2, 1], &[1, 2, 1], &[1, 9, 1]]);
+    assert_eq!(found, [Some(10), Some(20), Some(20), None]);
+}
+
+#[test]
+fn rates_of_observation_domains_are_in_force_in_those() {
+    let flow = template(257, &[(0, 8, 4)], 0);
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 0, 149, &[[5, 10], [6, 20]]);
+    for domain in [5, 6, 7, 0] {
+        exporter.ipfix(domain, &[&flow], &[&[10, 0, 0, 1]]);
+    }
+    assert_eq!(intervals(&mut exporter), [Some(10), Some(20), None, None]);
+    // records that name a sampler which is not known
+    exporter.ipfix(5, &[&template(258, &[(0, 8, 4), (0, 302, 1)], 0)], &[&[10, 0, 0, 1, 9], &[10, 0, 0, 1, 0]]);
+    assert_eq!(intervals(&mut exporter), [Some(10), None]);
+    // another domain contradicts
+    report(&mut exporter, 8, 149, &[[5, 30]]);
+    exporter.ipfix(5, &[&flow], &[&[10, 0, 0, 1]]);
+    assert_eq!(intervals(&mut exporter), [None]);
+    // a domain about itself
+    report(&mut exporter, 6, 149, &[[6, 40]]);
+    exporter.ipfix(6, &[&flow], &[&[10, 0, 0, 1]]);
+    assert_eq!(intervals(&mut exporter), [Some(40)]);
+}
+
+/// RFC 5476 section 6.5.1, Selection Sequence Report Interpretation.
+#[test]
+fn selection_sequences_have_the_rates_of_their_selectors() {
+    let mut exporter = Exporter::new();
+    let selectors = template(400, &[(0, 302, 8), (0, 304, 2), (0, 305, 4), (0, 306, 4)], 1);
+    let selector = |id: u64, space: u32| [&id.to_be_bytes()[..], &[0, 1, 0, 0, 0, 1], &space.to_be_bytes()].concat();
+    let flow = template(256, &[(0, 8, 4), (0, 301, 8)], 0);
+    let of = |sequence: u64| [&[10, 0, 0, 1][..], &sequence.to_be_bytes()].concat();
+    exporter.ipfix(0, &[&selectors], &[&selector(7, 99)]);
+    exporter.ipfix(0, &[&flow], &[&of(56)]);
+    assert_eq!(intervals(&mut exporter), [Some(100)], "the only one, of an exporter that reports no sequences");
+    // selectionSequenceId, observationPointId, selectorId
+    let sequences = template(401, &[(0, 301, 8), (0, 138, 4), (0, 302, 8)], 1);
+    let sequence = |id: u64, selector: u64| [&id.to_be_bytes()[..], &[0, 0, 0, 3], &selector.to_be_bytes()].concat();
+    exporter.ipfix(0, &[&sequences], &[&sequence(55, 7)]);
+    exporter.ipfix(0, &[&flow], &[&of(55), &of(56)]);
+    assert_eq!(intervals(&mut exporter), [Some(100), None]);
+    exporter.ipfix(0, &[&sequences], &[&sequence(56, 8)]);
+    exporter.ipfix(0, &[&selectors], &[&selector(8, 9)]);
+    // of two Selectors one after the other
+    let composite = template(402, &[(0, 301, 8), (0, 138, 4), (0, 302, 8), (0, 302, 8)], 1);
+    exporter.ipfix(0, &[&composite], &[&[&sequence(57, 7)[..], &8_u64.to_be_bytes()].concat()]);
+    exporter.ipfix(0, &[&flow], &[&of(55), &of(56), &of(57)]);
+    assert_eq!(intervals(&mut exporter), [Some(100), Some(10), None]);
+    // the next process knows them
+    let state = exporter.decoder.export_state();
+    exporter.decoder = Decoder::new(Limits::default());
+    exporter.decoder.import_state(&state).expect("its own state");
+    exporter.ipfix(0, &[&flow], &[&of(55), &of(56), &of(57)]);
+    assert_eq!(intervals(&mut exporter), [Some(100), Some(10), None]);
+}
+
+#[test]
+fn the_next_process_knows_the_rates_of_parts() {
+    let flow = template(257, &[(0, 8, 4), (0, 234, 1)], 0);
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 3, 234, &[[1, 10], [2, 20]]);
+    let state = exporter.decoder.export_state();
+    exporter.decoder = Decoder::new(Limits::default());
+    exporter.decoder.import_state(&state).expect("its own state");
+    exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 1], &[10, 0, 0, 1, 2]]);
+    assert_eq!(intervals(&mut exporter), [Some(10), Some(20)]);
+}
+
+/// A record's own fields, with the meanings that they have in options (RFC 5477 section 8.2).
+#[test]
+fn records_report_their_rates_in_several_fields() {
+    let interval = |fields: &[Field], record: &[u8]| {
+        let mut exporter = Exporter::new();
+        exporter.ipfix(0, &[&template(256, fields, 0)], &[record]);
+        intervals(&mut exporter)[0]
+    };
+    // samplingInterval, samplerRandomInterval
+    assert_eq!(interval(&[(0, 34, 1), (0, 50, 1)], &[0, 70]), Some(70));
+    assert_eq!(interval(&[(0, 34, 1), (0, 50, 1)], &[5, 70]), Some(5));
+    assert_eq!(interval(&[(0, 50, 1), (0, 34, 1)], &[70, 0]), Some(70));
+    // samplingProbability: float64, and float32 by reduced-size encoding
+    assert_eq!(interval(&[(0, 311, 8)], &0.01_f64.to_be_bytes()), Some(100));
+    assert_eq!(interval(&[(0, 311, 4)], &0.5_f32.to_be_bytes()), Some(2));
+    assert_eq!(interval(&[(0, 311, 8)], &1.5_f64.to_be_bytes()), None);
+    assert_eq!(interval(&[(0, 34, 1), (0, 311, 4)], &[&[9][..], &0.5_f32.to_be_bytes()].concat()), Some(9));
+}

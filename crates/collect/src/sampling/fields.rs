@@ -1,0 +1,162 @@
+//! What the records of an options template say about samplers, and where they have it.
+
+use weir_wire::{ElementId, ScopeType, Template, value};
+
+use super::part::{Part, Sampler};
+use super::rate::Rate;
+use crate::records::Records;
+
+/// What the scopes of options name, without sampler and Observation Domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// The Observation Domain as a whole.
+    Whole,
+    /// A part, and the field that says which.
+    Part(Part, usize),
+    /// What no flow can be compared with.
+    Unknown,
+}
+
+/// What one scope names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Whole,
+    Part(Part),
+    Unknown,
+}
+
+impl Scope {
+    fn of(element: ElementId, netflow9: bool) -> Self {
+        let ElementId { enterprise, id } = element;
+        if netflow9 {
+            match ScopeType::from_id(id) {
+                ScopeType::System => return Self::Whole,
+                ScopeType::Interface => return Self::Part(Part::Interface),
+                ScopeType::LineCard => return Self::Part(Part::LineCard),
+                ScopeType::Template => return Self::Part(Part::Template),
+                ScopeType::Cache => return Self::Unknown,
+                // a number that RFC 3954 does not name can only be meant as that of an element
+                ScopeType::Other(_) => {}
+            }
+        }
+        match id {
+            _ if enterprise != 0 => Self::Unknown,
+            // selectorId and samplerId are read apart from the scope; 1 is the system of NetFlow v9, for a count of
+            // octets is no scope
+            1 | 48 | 302 => Self::Whole,
+            _ => Part::of_element(id).map_or(Self::Unknown, Self::Part),
+        }
+    }
+}
+
+impl Subject {
+    /// What the scopes up to this one name together, which is a part of what each of them names.
+    fn within(self, field: usize, scope: Scope) -> Self {
+        match (self, scope) {
+            (known, Scope::Whole | Scope::Part(Part::Domain)) => known,
+            (Self::Whole, Scope::Part(part)) => Self::Part(part, field),
+            (Self::Part(known, _), Scope::Part(part)) if known.is_whole() => Self::Part(part, field),
+            (known, Scope::Part(part)) if part.is_whole() => known,
+            // interfaces are numbered over all line cards
+            (Self::Part(Part::LineCard, _), Scope::Part(part)) if part.is_interface() => Self::Part(part, field),
+            (Self::Part(known, _), Scope::Part(Part::LineCard)) if known.is_interface() => self,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Where an options template has what describes samplers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SamplerFields {
+    sampler: Option<usize>,
+    /// Whether records name more than one sampler.
+    has_several: bool,
+    subject: Subject,
+    /// The Observation Domain that options are about.
+    domain: Option<usize>,
+    intervals: [Option<usize>; 2],
+    packets: Option<usize>,
+    space: Option<usize>,
+    size: Option<usize>,
+    population: Option<usize>,
+    probability: Option<usize>,
+}
+
+impl SamplerFields {
+    /// The fields of a template. Scopes of NetFlow v9 are no elements, but their numbers are none of those here.
+    pub(crate) fn of(template: &Template, netflow9: bool) -> Self {
+        let positions = |id: u16| {
+            let fields = template.filled_fields();
+            fields.filter(move |(_, field)| field.element == ElementId::iana(id)).map(|(number, _)| number)
+        };
+        let position = |id: u16| positions(id).next();
+        let scopes = template.filled_fields().filter(|(field, _)| *field < template.scope_count());
+        let scopes = scopes.map(|(field, specifier)| (field, Scope::of(specifier.element, netflow9)));
+        Self {
+            // selectorId, samplerId
+            sampler: position(302).or(position(48)),
+            has_several: positions(302).nth(1).is_some(),
+            domain: scopes.clone().find(|(_, scope)| *scope == Scope::Part(Part::Domain)).map(|(field, _)| field),
+            subject: scopes.fold(Subject::Whole, |subject, (field, scope)| subject.within(field, scope)),
+            // samplingInterval, samplerRandomInterval
+            intervals: [position(34), position(50)],
+            packets: position(305),
+            space: position(306),
+            size: position(309),
+            population: position(310),
+            probability: position(311),
+        }
+    }
+
+    /// The number of the sampler that a record names.
+    pub(crate) fn sampler(&self, records: Records<'_>, record: usize) -> Option<u64> {
+        self.sampler.and_then(|field| records.number(field, record))
+    }
+
+    /// Which sampler a record of this Observation Domain is about; `None` where no flow can be compared with its scope.
+    /// A sampler's number holds whatever else the scope names.
+    pub(super) fn subject(&self, records: Records<'_>, record: usize, own_domain: u32) -> Option<Sampler> {
+        // 0 is no domain (RFC 7011 section 3.1)
+        let domain = self.domain.and_then(|field| records.number(field, record)).filter(|domain| *domain != 0);
+        let other = domain.filter(|domain| *domain != u64::from(own_domain));
+        match (other, self.sampler(records, record), self.subject) {
+            (None, Some(id), _) => Some(Sampler::Numbered(id)),
+            (None, None, Subject::Whole) => Some(Sampler::Any),
+            (None, None, Subject::Part(part, field)) => {
+                Part::number(records.octets_of(field, record)).map(|number| Sampler::Of(part, number))
+            }
+            (Some(domain), None, Subject::Whole) => Some(Sampler::Of(Part::Domain, domain)),
+            (Some(domain), None, Subject::Part(part, _)) if part.is_whole() => Some(Sampler::Of(Part::Domain, domain)),
+            (Some(_), ..) | (None, None, Subject::Unknown) => None,
+        }
+    }
+
+    /// The Selection Sequence that a record describes, and its Selector where it has just one (RFC 5476 section 6.5.1).
+    pub(super) fn sequence(&self, records: Records<'_>, record: usize) -> Option<(u64, Option<u64>)> {
+        let Subject::Part(Part::SelectionSequence, field) = self.subject else { return None };
+        let selector = self.sampler(records, record)?;
+        Some((records.number(field, record)?, Some(selector).filter(|_| !self.has_several)))
+    }
+
+    /// The rate that a record reports: the first of the possible fields that makes sense.
+    pub(crate) fn rate(&self, records: Records<'_>, record: usize) -> Option<Rate> {
+        let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));
+        let plain = |field| number(field).and_then(|interval| Rate::new(1, interval));
+        let probability = || {
+            let octets = self.probability.map(|field| records.octets_of(field, record))?;
+            Rate::of_probability(value::float64(octets)?)
+        };
+        self.intervals
+            .into_iter()
+            .find_map(plain)
+            .or_else(|| {
+                let packets = number(self.packets)?;
+                Rate::new(packets, packets.saturating_add(number(self.space)?))
+            })
+            // Cisco IOS XR reports n out of N and in the same record an interval of 1, which means nothing then
+            .or_else(|| Rate::new(number(self.size)?, number(self.population)?))
+            .or_else(probability)
+            // alone it is what some exporters have for an interval, which 1 cannot be
+            .or_else(|| plain(self.packets).filter(|rate| rate.observed > 1))
+    }
+}

@@ -1,0 +1,29 @@
+//! How many packets are selected of how many.
+
+/// Packets selected, of packets observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub selected: u64,
+    pub observed: u64,
+}
+
+impl Rate {
+    /// `None` unless something is selected, of at least as much.
+    pub(crate) fn new(selected: u64, observed: u64) -> Option<Self> {
+        (selected > 0 && observed >= selected).then_some(Self { selected, observed })
+    }
+
+    /// One packet in this many, rounded; `None` beyond 32 bits.
+    pub(crate) fn interval(self) -> Option<u32> {
+        let (whole, rest) = (self.observed / self.selected, self.observed % self.selected);
+        let up = u64::from(rest >= self.selected - rest);
+        u32::try_from(whole + up).ok()
+    }
+
+    /// A probability (`samplingProbability`), to a millionth; `None` unless it is more than 0, and 1 at most.
+    pub(crate) fn of_probability(probability: f64) -> Option<Self> {
+        const SELECTED: u64 = 1_000_000;
+        let valid = probability > 0.0 && probability <= 1.0;
+        Self::new(SELECTED, if valid { (SELECTED as f64 / probability).round() as u64 } else { 0 })
+    }
+}

@@ -1,0 +1,346 @@
+//! The samplers of one Observation Domain, and the intervals that are in force by them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+
+use super::fields::SamplerFields;
+use super::part::{Part, Parts, Sampler};
+use super::rate::Rate;
+use crate::records::Records;
+
+/// Most samplers of a kind of one domain that are remembered; the oldest knowledge stays, what comes later is counted.
+const SAMPLERS_MAX: usize = 1_024;
+
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// The samplers of one Observation Domain.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Samplers {
+    by_id: Map<u64, u32>,
+    any: Option<u32>,
+    /// Most exporters report none of these.
+    of_parts: Option<Box<PartSamplers>>,
+}
+
+/// Samplers of parts of the exporter.
+#[derive(Debug, Clone, Default)]
+struct PartSamplers {
+    intervals: Map<(Part, u64), u32>,
+    /// Of each kind of part for which there are any.
+    tallies: Vec<Tally>,
+    /// The Selectors of Selection Sequences; `None` for one that has several, whose rates do not just add up.
+    sequences: Map<u64, Option<u64>>,
+}
+
+/// What the intervals of all parts of a kind have in common.
+///
+/// Numbers are all equal exactly when as many times the sum of their squares is the square of their sum (Cauchy and
+/// Schwarz). So that is known of any number of parts without a look at each of them.
+#[derive(Debug, Clone, Copy)]
+struct Tally {
+    part: Part,
+    count: u32,
+    sum: u64,
+    squares: u128,
+}
+
+impl Tally {
+    fn add(&mut self, interval: u32) {
+        self.count += 1;
+        self.sum += u64::from(interval);
+        self.squares += u128::from(interval) * u128::from(interval);
+    }
+
+    fn remove(&mut self, interval: u32) {
+        self.count -= 1;
+        self.sum -= u64::from(interval);
+        self.squares -= u128::from(interval) * u128::from(interval);
+    }
+
+    /// The interval of all of them, if it is the same.
+    fn common(&self) -> Option<u32> {
+        let sum = u128::from(self.sum);
+        let is_same = self.count > 0 && u128::from(self.count) * self.squares == sum * sum;
+        if is_same { u32::try_from(self.sum / u64::from(self.count)).ok() } else { None }
+    }
+}
+
+impl PartSamplers {
+    fn tally(&mut self, part: Part) -> &mut Tally {
+        let place = self.tallies.iter().position(|tally| tally.part == part).unwrap_or_else(|| {
+            self.tallies.push(Tally { part, count: 0, sum: 0, squares: 0 });
+            self.tallies.len() - 1
+        });
+        &mut self.tallies[place]
+    }
+
+    fn set(&mut self, (part, number): (Part, u64), interval: u32, limit: usize) -> Known<u32> {
+        let known = set_within(&mut self.intervals, limit, (part, number), interval);
+        match known {
+            Known::OverLimit => return known,
+            Known::Before(Some(before)) => self.tally(part).remove(before),
+            Known::Before(None) | Known::Not => {}
+        }
+        self.tally(part).add(interval);
+        known
+    }
+
+    fn remove(&mut self, part: Part, number: u64) {
+        if let Some(interval) = self.intervals.remove(&(part, number)) {
+            self.tally(part).remove(interval);
+            self.tallies.retain(|tally| tally.count > 0);
+        }
+    }
+}
+
+/// What is remembered of the samplers of a domain from one process to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct StoredSamplers {
+    pub intervals: Vec<(Sampler, u32)>,
+    /// Selection Sequences, and the Selector of each that has just one.
+    pub sequences: Vec<(u64, Option<u64>)>,
+}
+
+/// What was learned from Options Data Records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SamplersLearned {
+    /// Intervals that are others than before.
+    pub changes: Vec<SamplerChange>,
+    /// Whether a Selection Sequence is another than before.
+    pub sequences_changed: bool,
+    /// Samplers not known before.
+    pub new: usize,
+    /// Those beyond the limits.
+    pub refused: u64,
+    /// Rates of what no flow can be compared with.
+    pub unmatched: u64,
+}
+
+/// The interval of a sampler before, if it was known, and now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SamplerChange {
+    pub sampler: Sampler,
+    pub before: Option<u32>,
+    pub now: u32,
+}
+
+// What is in force.
+impl Samplers {
+    /// Whether nothing is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.any.is_none() && self.len() == 0
+    }
+
+    /// Samplers with a number or part of their own, and Selection Sequences.
+    pub(crate) fn len(&self) -> usize {
+        let of_parts = self.of_parts.as_deref();
+        self.by_id.len() + of_parts.map_or(0, |parts| parts.intervals.len() + parts.sequences.len())
+    }
+
+    fn tallies(&self) -> &[Tally] {
+        match self.of_parts.as_deref() {
+            Some(parts) => &parts.tallies,
+            None => &[],
+        }
+    }
+
+    /// The kinds of parts that have samplers.
+    pub(crate) fn parts(&self) -> Parts {
+        self.tallies().iter().fold(Parts::default(), |parts, tally| parts.with(tally.part))
+    }
+
+    /// How many samplers are of narrow parts, see [`Part::is_narrow`], of other kinds than these.
+    pub(crate) fn narrow_besides(&self, parts: Parts) -> u64 {
+        let others = self.tallies().iter().filter(|tally| tally.part.is_narrow() && !parts.has(tally.part));
+        others.map(|tally| u64::from(tally.count)).sum()
+    }
+
+    /// The interval of the Observation Domain as a whole, for records that say of which of these kinds of parts they
+    /// are. There is none where samplers of the whole, or of a part that the records may be of, contradict one another.
+    pub(crate) fn whole(&self, named: Parts) -> Option<u32> {
+        let of_wholes = self.tallies().iter().filter(|tally| tally.part.is_whole()).map(Tally::common);
+        let mut wholes = self.any.map(Some).into_iter().chain(of_wholes);
+        let interval = wholes.next()??;
+        let contradicts =
+            |tally: &Tally| tally.part.is_narrow() && !named.has(tally.part) && tally.common() != Some(interval);
+        let is_certain = wholes.all(|other| other == Some(interval)) && !self.tallies().iter().any(contradicts);
+        is_certain.then_some(interval)
+    }
+
+    /// The interval in force for records that name no sampler, and none of the parts that have one: that of the whole, or
+    /// of the only sampler there is.
+    pub(crate) fn unnamed(&self, named: Parts) -> Option<u32> {
+        match self.by_id.len() {
+            0 => self.whole(named),
+            1 if !self.tallies().iter().any(|tally| tally.part.is_narrow()) => self.by_id.values().next().copied(),
+            _ => None,
+        }
+    }
+
+    /// The one interval of the Observation Domain, if it has just one for what has none of its own.
+    pub(crate) fn only(&self) -> Option<u32> {
+        self.unnamed(self.parts())
+    }
+
+    /// The interval of the sampler with a number.
+    pub(crate) fn numbered(&self, id: u64) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The interval of the sampler of a part.
+    pub(crate) fn of_part(&self, part: Part, number: u64) -> Option<u32> {
+        self.of_parts.as_deref().and_then(|parts| parts.intervals.get(&(part, number)).copied())
+    }
+
+    /// Whether the exporter reports of which Selectors its Selection Sequences consist.
+    pub(crate) fn has_sequences(&self) -> bool {
+        self.of_parts.as_deref().is_some_and(|parts| !parts.sequences.is_empty())
+    }
+
+    /// The interval of the Selector of a Selection Sequence.
+    pub(crate) fn of_sequence(&self, sequence: u64) -> Option<u32> {
+        let selector = self.of_parts.as_deref().and_then(|parts| parts.sequences.get(&sequence).copied().flatten());
+        selector.and_then(|selector| self.numbered(selector))
+    }
+}
+
+// What is learned.
+impl Samplers {
+    /// Every sampler: which, and its interval.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Sampler, u32)> + '_ {
+        let any = self.any.iter().map(|&interval| (Sampler::Any, interval));
+        let by_id = self.by_id.iter().map(|(&id, &interval)| (Sampler::Numbered(id), interval));
+        let of_parts = self.of_parts.iter().flat_map(|parts| parts.intervals.iter());
+        any.chain(by_id).chain(of_parts.map(|(&(part, number), &interval)| (Sampler::Of(part, number), interval)))
+    }
+
+    /// What is to be remembered.
+    pub(crate) fn stored(&self) -> StoredSamplers {
+        let sequences = self.of_parts.iter().flat_map(|parts| parts.sequences.iter());
+        StoredSamplers {
+            intervals: self.all().collect(),
+            sequences: sequences.map(|(&sequence, &selector)| (sequence, selector)).collect(),
+        }
+    }
+
+    /// Sets the interval of a sampler. Returns what it was before.
+    pub(crate) fn set(&mut self, sampler: Sampler, interval: u32) -> Option<u32> {
+        match self.set_within(sampler, interval, usize::MAX) {
+            Known::Before(before) => before,
+            Known::Not | Known::OverLimit => None,
+        }
+    }
+
+    /// Forgets a sampler.
+    pub(crate) fn remove(&mut self, sampler: Sampler) {
+        match sampler {
+            Sampler::Any => self.any = None,
+            Sampler::Numbered(id) => drop(self.by_id.remove(&id)),
+            Sampler::Of(part, number) => {
+                if let Some(parts) = &mut self.of_parts {
+                    parts.remove(part, number);
+                }
+            }
+        }
+    }
+
+    /// Sets the interval of a sampler, of which there may be so many of its kind.
+    fn set_within(&mut self, sampler: Sampler, interval: u32, limit: usize) -> Known<u32> {
+        match sampler {
+            Sampler::Any => Known::Before(self.any.replace(interval)),
+            Sampler::Numbered(id) => set_within(&mut self.by_id, limit, id, interval),
+            Sampler::Of(..) if limit == 0 && self.of_parts.is_none() => Known::OverLimit,
+            Sampler::Of(part, number) => self.of_parts.get_or_insert_default().set((part, number), interval, limit),
+        }
+    }
+
+    /// Sets of which Selector a Selection Sequence consists, if of one; there may be so many of them.
+    fn set_sequence(&mut self, sequence: u64, selector: Option<u64>, limit: usize) -> Known<Option<u64>> {
+        if limit == 0 && self.of_parts.is_none() {
+            return Known::OverLimit;
+        }
+        set_within(&mut self.of_parts.get_or_insert_default().sequences, limit, sequence, selector)
+    }
+
+    /// Learns from Options Data Records of this Observation Domain. `free` is how many samplers more may be remembered.
+    pub(crate) fn learn(
+        &mut self,
+        fields: &SamplerFields,
+        records: Records<'_>,
+        domain: u32,
+        mut free: usize,
+    ) -> SamplersLearned {
+        let limit = |free: usize| if free > 0 { SAMPLERS_MAX } else { 0 };
+        let mut learned = SamplersLearned::default();
+        for record in 0..records.len() {
+            if let Some((sequence, selector)) = fields.sequence(records, record) {
+                match self.set_sequence(sequence, selector, limit(free)) {
+                    Known::Before(before) => learned.sequences_changed |= before != Some(selector),
+                    Known::Not => {
+                        free -= 1;
+                        learned.new += 1;
+                        learned.sequences_changed = true;
+                    }
+                    Known::OverLimit => learned.refused += 1,
+                }
+            }
+            let Some(interval) = fields.rate(records, record).and_then(Rate::interval) else { continue };
+            let Some(sampler) = fields.subject(records, record, domain) else {
+                learned.unmatched += 1;
+                continue;
+            };
+            let before = match self.set_within(sampler, interval, limit(free)) {
+                Known::Before(before) => before,
+                Known::Not => {
+                    free -= 1;
+                    learned.new += 1;
+                    None
+                }
+                Known::OverLimit => {
+                    learned.refused += 1;
+                    continue;
+                }
+            };
+            match learned.changes.last_mut() {
+                // as short a record as may be is about the only sampler of a domain, and thousands fit into a set
+                Some(last) if last.sampler == sampler => last.now = interval,
+                _ if before == Some(interval) => {}
+                _ => learned.changes.push(SamplerChange { sampler, before, now: interval }),
+            }
+        }
+        learned
+    }
+
+    /// Sets Selection Sequences that were known before.
+    pub(crate) fn restore_sequences(&mut self, sequences: impl Iterator<Item = (u64, Option<u64>)>) {
+        for (sequence, selector) in sequences {
+            let _ = self.set_sequence(sequence, selector, usize::MAX);
+        }
+    }
+}
+
+/// What was known of a sampler before it was set.
+enum Known<V> {
+    Before(Option<V>),
+    /// It is a new one.
+    Not,
+    /// It would be one too many, and was not set.
+    OverLimit,
+}
+
+/// Sets what is known of a sampler. A new one is only added while there are fewer than so many.
+fn set_within<K: Eq + Hash, V>(samplers: &mut Map<K, V>, limit: usize, key: K, value: V) -> Known<V> {
+    let has_capacity = samplers.len() < limit;
+    match samplers.entry(key) {
+        Entry::Occupied(mut known) => Known::Before(Some(known.insert(value))),
+        Entry::Vacant(place) if has_capacity => {
+            place.insert(value);
+            Known::Not
+        }
+        Entry::Vacant(_) => Known::OverLimit,
+    }
+}
+
+#[cfg(test)]
+mod tests;

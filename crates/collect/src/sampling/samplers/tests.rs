@@ -1,0 +1,169 @@
+use proptest::prelude::*;
+use weir_wire::{ElementId, FieldSpecifier, Spans, Template, TemplateId};
+
+use super::*;
+
+/// The domain that reports.
+const DOMAIN: u32 = 3;
+
+fn learn(samplers: &mut Samplers, scopes: u16, fields: &[(u16, u16)], body: &[u8], netflow9: bool) -> SamplersLearned {
+    let specifiers =
+        fields.iter().map(|&(id, length)| FieldSpecifier { element: ElementId::iana(id), length }).collect();
+    let template = Template::new(TemplateId::new(256).expect("id"), specifiers, scopes).expect("template");
+    let mut spans = Spans::default();
+    let located = template.layout().locate(body, &mut spans);
+    let fields = SamplerFields::of(&template, netflow9);
+    samplers.learn(&fields, Records { body, located: &located }, DOMAIN, usize::MAX)
+}
+
+fn only(fields: &[(u16, u16)], body: &[u8]) -> Option<u32> {
+    let mut samplers = Samplers::default();
+    learn(&mut samplers, 0, fields, body, false);
+    samplers.only()
+}
+
+#[test]
+fn every_field_that_reports_an_interval() {
+    assert_eq!(only(&[(34, 4)], &[0, 0, 3, 232]), Some(1000));
+    assert_eq!(only(&[(48, 1), (49, 1), (50, 2)], &[3, 2, 0, 100]), Some(100));
+    assert_eq!(only(&[(305, 4), (306, 4)], &[0, 0, 0, 1, 0, 0, 3, 231]), Some(1000));
+    assert_eq!(only(&[(309, 2), (310, 2)], &[0, 2, 0, 200]), Some(100));
+    // 0.001 as float64
+    assert_eq!(only(&[(311, 8)], &0.001_f64.to_be_bytes()), Some(1000));
+    assert_eq!(only(&[(305, 4)], &[0, 0, 0, 64]), Some(64));
+    // no interval, and a fraction
+    assert_eq!(only(&[(34, 4)], &[0; 4]), None);
+    assert_eq!(only(&[(309, 1), (310, 1)], &[2, 3]), Some(2));
+    assert_eq!(only(&[(309, 1), (310, 1)], &[4, 5]), Some(1));
+    assert_eq!(only(&[(311, 8)], &0.0_f64.to_be_bytes()), None);
+}
+
+#[test]
+fn samplers_of_interfaces_and_of_numbers() {
+    let mut samplers = Samplers::default();
+    // scope interface of NetFlow v9
+    learn(&mut samplers, 1, &[(2, 2), (34, 2)], &[0, 7, 0, 10, 0, 8, 0, 20], true);
+    let of_interface = |samplers: &Samplers, number| samplers.of_part(Part::Interface, number);
+    assert_eq!((of_interface(&samplers, 7), of_interface(&samplers, 8)), (Some(10), Some(20)));
+    assert_eq!((of_interface(&samplers, 9), samplers.only()), (None, None));
+    // number 2 is an interface there and packetDeltaCount here
+    let mut samplers = Samplers::default();
+    let learned = learn(&mut samplers, 1, &[(2, 2), (34, 2)], &[0, 7, 0, 10], false);
+    assert_eq!((learned.unmatched, samplers.is_empty()), (1, true));
+    learn(&mut samplers, 1, &[(302, 1), (34, 2)], &[5, 0, 50], false);
+    assert_eq!((samplers.numbered(5), samplers.numbered(6)), (Some(50), None));
+}
+
+#[test]
+fn a_sampler_that_changes_from_record_to_record_changes_once() {
+    let mut samplers = Samplers::default();
+    let learned = learn(&mut samplers, 0, &[(34, 1)], &[5, 6, 7], false);
+    assert_eq!(learned.changes, [SamplerChange { sampler: Sampler::Any, before: None, now: 7 }]);
+    let fields = [(302, 1), (34, 1)];
+    let learned = learn(&mut samplers, 1, &fields, &[1, 10, 1, 20, 2, 10, 1, 30], false);
+    let change = |id, before, now| SamplerChange { sampler: Sampler::Numbered(id), before, now };
+    assert_eq!(learned.changes, [change(1, None, 20), change(2, None, 10), change(1, Some(20), 30)]);
+    assert_eq!((learned.new, samplers.numbered(1), samplers.numbered(2)), (2, Some(30), Some(10)));
+}
+
+#[test]
+fn scopes_say_which_sampler_is_meant() {
+    // samplerId or selectorId, the scopes, and of what the rate is
+    let check = |netflow9, scopes: &[u16], values: &[u8], expected: Option<Sampler>| {
+        let fields: Vec<_> = scopes.iter().map(|id| (*id, 1)).chain([(34, 1)]).collect();
+        let (mut samplers, body) = (Samplers::default(), [values, &[10]].concat());
+        let learned = learn(&mut samplers, scopes.len() as u16, &fields, &body, netflow9);
+        let found: Vec<_> = samplers.all().map(|(sampler, _)| sampler).collect();
+        assert_eq!(found, Vec::from_iter(expected), "{scopes:?}");
+        assert_eq!(learned.unmatched, u64::from(expected.is_none()), "{scopes:?}");
+    };
+    let of = |part, number| Some(Sampler::Of(part, number));
+    // RFC 3954 section 6.1: system, interface, line card, cache, template
+    check(true, &[1], &[0], Some(Sampler::Any));
+    check(true, &[1, 2], &[0, 7], of(Part::Interface, 7));
+    check(true, &[3], &[7], of(Part::LineCard, 7));
+    check(true, &[4], &[7], None);
+    check(true, &[5], &[7], of(Part::Template, 7));
+    check(true, &[1, 2, 3, 4, 5], &[1, 2, 3, 4, 5], None);
+    // RFC 7011 section 3.4.2.1: of scopes each is a part of what the ones before it name
+    check(false, &[144], &[7], of(Part::ExportingProcess, 7));
+    check(false, &[144, 10], &[7, 8], of(Part::IngressInterface, 8));
+    check(false, &[141, 253], &[7, 8], of(Part::EgressInterface, 8));
+    check(false, &[141, 302], &[7, 8], Some(Sampler::Numbered(8)));
+    check(false, &[10, 14], &[7, 8], None);
+    check(false, &[130], &[7], of(Part::Exporter, 7));
+    check(false, &[145], &[7], of(Part::Template, 7));
+    check(false, &[95], &[7], None);
+    // its own domain, none, and another
+    check(false, &[149], &[DOMAIN as u8], Some(Sampler::Any));
+    check(false, &[149], &[0], Some(Sampler::Any));
+    check(false, &[149], &[7], of(Part::Domain, 7));
+    check(false, &[144, 149], &[1, 7], of(Part::Domain, 7));
+    check(false, &[149, 145], &[7, 8], None);
+}
+
+#[test]
+fn the_whole_is_in_doubt_where_parts_contradict_it() {
+    let all = |samplers: &[(Sampler, u32)]| {
+        let mut known = Samplers::default();
+        samplers.iter().for_each(|&(sampler, interval)| assert_eq!(known.set(sampler, interval), None));
+        known
+    };
+    let of = Sampler::Of;
+    let (none, cards) = (Parts::default(), Parts::default().with(Part::LineCard));
+    let known = all(&[(Sampler::Any, 10), (of(Part::LineCard, 1), 20), (of(Part::LineCard, 2), 10)]);
+    assert_eq!((known.whole(none), known.whole(cards)), (None, Some(10)));
+    let known = all(&[(Sampler::Any, 10), (of(Part::LineCard, 1), 10), (of(Part::LineCard, 2), 10)]);
+    assert_eq!(known.whole(none), Some(10));
+    assert_eq!((known.narrow_besides(none), known.narrow_besides(cards)), (2, 0));
+    let processes = |intervals: [u32; 2]| {
+        all(&[(of(Part::ExportingProcess, 1), intervals[0]), (of(Part::ExportingProcess, 2), intervals[1])])
+    };
+    assert_eq!((processes([10, 20]).whole(none), processes([10, 10]).whole(none)), (None, Some(10)));
+    // what is said of another domain is not said of this one
+    assert_eq!(all(&[(Sampler::Any, 10), (of(Part::Domain, 7), 20)]).whole(none), Some(10));
+    assert_eq!(all(&[(of(Part::Domain, 7), 20)]).only(), None);
+}
+
+#[test]
+fn samplers_beyond_the_limit_are_counted() {
+    let mut samplers = Samplers::default();
+    let body: Vec<u8> = (0..1_030_u16).flat_map(|id| [id.to_be_bytes(), [0, 9]].concat()).collect();
+    let learned = learn(&mut samplers, 1, &[(302, 2), (34, 2)], &body, false);
+    assert_eq!((learned.changes.len(), learned.new, learned.refused), (1_024, 1_024, 6));
+    let change = SamplerChange { sampler: Sampler::Numbered(1), before: Some(9), now: 5 };
+    assert_eq!(
+        learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false),
+        SamplersLearned { changes: vec![change], ..SamplersLearned::default() }
+    );
+    assert_eq!(learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false), SamplersLearned::default());
+    assert_eq!(samplers.numbered(1), Some(5));
+    // templates, and Selection Sequences
+    let learned = learn(&mut samplers, 1, &[(145, 2), (34, 2)], &body, false);
+    assert_eq!((learned.new, learned.refused), (1_024, 6));
+    let learned = learn(&mut samplers, 1, &[(301, 2), (302, 2)], &body, false);
+    assert_eq!((learned.new, learned.refused, samplers.len()), (1_024, 6, 3 * 1_024));
+}
+
+fn interval() -> impl Strategy<Value = u32> {
+    prop::sample::select(vec![1, 2, 3, u32::MAX])
+}
+
+proptest! {
+    #[test]
+    fn the_interval_of_all_parts_is_known_without_a_look_at_each(
+        steps in prop::collection::vec((0_u64..4, prop::option::of(interval())), 0..40),
+    ) {
+        let mut samplers = Samplers::default();
+        for (number, interval) in steps {
+            match interval {
+                Some(interval) => drop(samplers.set(Sampler::Of(Part::Exporter, number), interval)),
+                None => samplers.remove(Sampler::Of(Part::Exporter, number)),
+            }
+            let mut intervals: Vec<u32> = samplers.all().map(|(_, interval)| interval).collect();
+            intervals.dedup();
+            let common = if let [interval] = intervals[..] { Some(interval) } else { None };
+            prop_assert_eq!(samplers.whole(Parts::default()), common);
+        }
+    }
+}

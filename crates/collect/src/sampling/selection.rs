@@ -1,0 +1,210 @@
+//! Which sampling interval is in force for a record of flows, by what the record says of its sampler and of its part of
+//! the exporter.
+//!
+//! A template is looked at once, when it comes. Of a set it is looked up whether one interval holds for all its
+//! records; only where samplers differ by what the records say is each of them looked at.
+
+use weir_wire::{ElementId, FieldSpecifier, TemplateId};
+
+use super::part::{Part, Parts};
+use super::samplers::Samplers;
+use crate::records::Records;
+
+/// `flowDirection`, and its value for flows that are measured on their way out.
+const FLOW_DIRECTION: u16 = 61;
+const EGRESS: u64 = 1;
+
+/// The fields of a template that say by which sampler its records were selected.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SelectionFields {
+    sampler: Option<u16>,
+    ingress: Option<u16>,
+    egress: Option<u16>,
+    direction: Option<u16>,
+    /// Parts other than interfaces, each kind once.
+    parts: Box<[(Part, u16)]>,
+}
+
+/// The samplers that count for the records of a set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownSamplers<'a> {
+    /// For records that name a sampler.
+    pub named: &'a Samplers,
+    /// For records that name none.
+    pub unnamed: &'a Samplers,
+    /// What another domain of the exporter reports about all of this one.
+    pub of_domain: Option<u32>,
+}
+
+impl SelectionFields {
+    /// Those of a template: `sampler` is the field that names one.
+    pub(crate) fn of(fields: &[FieldSpecifier], sampler: Option<usize>) -> Self {
+        let mut found = [None; Part::ALL.len()];
+        let mut direction = None;
+        for (field, specifier) in (0_u16..).zip(fields).filter(|(_, specifier)| specifier.length > 0) {
+            let ElementId { enterprise, id } = specifier.element;
+            if enterprise != 0 {
+                continue;
+            }
+            if id == FLOW_DIRECTION {
+                direction.get_or_insert(field);
+            }
+            if let Some(part) = Part::of_element(id) {
+                found[part as usize].get_or_insert(field);
+            }
+        }
+        let of_interface = |part: Part| found[part as usize];
+        let (ingress, egress) = (of_interface(Part::IngressInterface), of_interface(Part::EgressInterface));
+        let others = Part::ALL.into_iter().filter(|part| part.is_said_of_flows() && !part.is_interface());
+        let parts = others.filter_map(|part| Some((part, found[part as usize]?))).collect();
+        Self { sampler: sampler.map(|field| field as u16), ingress, egress, direction, parts }
+    }
+
+    /// The kinds of parts that records say they are of.
+    pub(crate) fn named(&self) -> Parts {
+        // records know their template
+        let mut named = self.parts.iter().fold(Parts::default(), |named, (part, _)| named.with(*part));
+        named = named.with(Part::Template);
+        if self.ingress.is_some() {
+            named = named.with(Part::IngressInterface).with(Part::Interface);
+        }
+        if self.egress.is_some() {
+            named = named.with(Part::EgressInterface).with(Part::Interface);
+        }
+        named
+    }
+
+    fn sequence(&self) -> Option<u16> {
+        self.parts.iter().find(|(part, _)| *part == Part::SelectionSequence).map(|(_, field)| *field)
+    }
+}
+
+/// The intervals in force for the records of a set.
+#[derive(Debug)]
+pub(crate) enum InForce<'a> {
+    /// The same for all.
+    OfAll(Option<u32>),
+    /// That of the sampler whose number a field has.
+    BySampler { field: usize, samplers: &'a Samplers, others: Option<u32> },
+    /// That of the parts that a record is of.
+    ByPart(ByPart<'a>),
+}
+
+impl<'a> InForce<'a> {
+    /// For records of a template.
+    pub(crate) fn of(fields: &'a SelectionFields, template: TemplateId, known: KnownSamplers<'a>) -> Self {
+        let KnownSamplers { named, unnamed, of_domain } = known;
+        if let Some(field) = fields.sampler {
+            if named.is_empty() && of_domain.is_none() {
+                return Self::OfAll(None);
+            }
+            let others = of_domain.or_else(|| named.whole(fields.named()));
+            return Self::BySampler { field: field.into(), samplers: named, others };
+        }
+        if unnamed.is_empty() {
+            return Self::OfAll(of_domain);
+        }
+        let named = fields.named();
+        let of_template = unnamed.of_part(Part::Template, template.get().into());
+        let others = of_domain.or_else(|| unnamed.unnamed(named));
+        let sequence = fields.sequence().filter(|_| unnamed.has_sequences());
+        let known = unnamed.parts();
+        if sequence.is_none() && named.and(known).without(Part::Template).is_empty() {
+            return Self::OfAll(of_template.or(others));
+        }
+        Self::ByPart(ByPart { fields, samplers: unnamed, known, sequence, of_template, others })
+    }
+
+    /// That of one record; records name sampler 0 when there was none.
+    pub(crate) fn of_record(&self, records: Records<'_>, record: usize) -> Option<u32> {
+        match *self {
+            Self::OfAll(interval) => interval,
+            Self::BySampler { field, samplers, others } => {
+                let sampler = records.number(field, record)?;
+                samplers.numbered(sampler).or(others.filter(|_| sampler != 0))
+            }
+            Self::ByPart(ref by_part) => by_part.of_record(records, record),
+        }
+    }
+}
+
+/// Looks intervals up by the parts that records say they are of.
+#[derive(Debug)]
+pub(crate) struct ByPart<'a> {
+    fields: &'a SelectionFields,
+    samplers: &'a Samplers,
+    /// The kinds of parts that have samplers.
+    known: Parts,
+    /// The field that names the Selection Sequence, where the exporter describes those.
+    sequence: Option<u16>,
+    of_template: Option<u32>,
+    /// Of records whose parts have no sampler.
+    others: Option<u32>,
+}
+
+impl ByPart<'_> {
+    fn of_record(&self, records: Records<'_>, record: usize) -> Option<u32> {
+        let samplers = self.samplers;
+        if let Some(field) = self.sequence {
+            // it names the sampler, known or not
+            let sequence = records.number(field.into(), record)?;
+            return samplers.of_sequence(sequence).or_else(|| samplers.of_part(Part::SelectionSequence, sequence));
+        }
+        let mut narrow = Found::Nothing.and(self.of_template);
+        self.of_interfaces(records, record, &mut narrow);
+        let mut whole = Found::Nothing;
+        for &(part, field) in self.fields.parts.iter().filter(|(part, _)| self.known.has(*part)) {
+            let number = Part::number(records.octets_of(field.into(), record));
+            let interval = number.and_then(|number| samplers.of_part(part, number));
+            match interval {
+                Some(_) if part.is_narrow() => narrow = narrow.and(interval),
+                Some(_) => whole = whole.and(interval),
+                None if part.is_narrow() => {}
+                // that of another process is not that of this one
+                None => whole = Found::Doubt,
+            }
+        }
+        match (narrow, whole) {
+            (Found::Interval(interval), _) | (Found::Nothing, Found::Interval(interval)) => Some(interval),
+            (Found::Doubt, _) | (Found::Nothing, Found::Doubt) => None,
+            (Found::Nothing, Found::Nothing) => self.others,
+        }
+    }
+
+    /// Flows are measured where they come in, unless they say that it is where they go out. Some exporters have samplers
+    /// of the interface that packets came in by for those as well.
+    fn of_interfaces(&self, records: Records<'_>, record: usize, found: &mut Found) {
+        let number = |field: Option<u16>| field.and_then(|field| records.number(field.into(), record));
+        let of = |part: Part, field: Option<u16>| {
+            let number = number(field.filter(|_| self.known.has(part)))?;
+            self.samplers.of_part(part, number)
+        };
+        let SelectionFields { ingress, egress, direction, .. } = *self.fields;
+        let on_the_way_in = || of(Part::IngressInterface, ingress).or_else(|| of(Part::Interface, ingress));
+        let on_the_way_out = || of(Part::EgressInterface, egress).or_else(|| of(Part::Interface, egress));
+        *found = match number(direction) {
+            Some(EGRESS) => found.and(on_the_way_out().or_else(|| of(Part::IngressInterface, ingress))),
+            Some(_) => found.and(on_the_way_in().or_else(|| of(Part::EgressInterface, egress))),
+            None => found.and(on_the_way_in()).and(of(Part::EgressInterface, egress)),
+        };
+    }
+}
+
+/// What samplers of several parts say of one record: two that differ leave it open which is in force.
+#[derive(Debug, Clone, Copy)]
+enum Found {
+    Nothing,
+    Interval(u32),
+    Doubt,
+}
+
+impl Found {
+    fn and(self, interval: Option<u32>) -> Self {
+        match (self, interval) {
+            (known, None) => known,
+            (Self::Nothing, Some(interval)) => Self::Interval(interval),
+            (Self::Interval(known), Some(interval)) if known == interval => self,
+            (Self::Interval(_) | Self::Doubt, Some(_)) => Self::Doubt,
+        }
+    }
+}
