@@ -42,7 +42,17 @@ pub fn users(file: &ConfigFile) -> Result<Vec<User>, OptionError> {
     };
     let mut all: Vec<UserOptions> = file.list("users")?;
     if let Some(path) = &access.users_file {
-        all.extend(users_of_file(path)?);
+        // without users anybody may ask as an admin: who names a file of them does not mean that
+        let missing = || {
+            OptionError::new("users_file", format!("[access] the file of users {} is not there", path.display()))
+                .with_hint(format!("weir user add NAME --role admin --file {} makes it", path.display()))
+        };
+        all.extend(users_of_file(path)?.ok_or_else(missing)?);
+        if all.is_empty() {
+            let message = format!("[access] {} has no users, and anybody could ask", path.display());
+            return Err(OptionError::new("users_file", message)
+                .with_hint("add one with weir user add, or leave 'users_file' out to serve this machine without users"));
+        }
     }
     let mut users: Vec<User> = Vec::new();
     for options in all {
@@ -55,17 +65,17 @@ pub fn users(file: &ConfigFile) -> Result<Vec<User>, OptionError> {
     Ok(users)
 }
 
-/// The users that a file of users lists. One that is not there yet has none.
-pub fn users_of_file(path: &Path) -> Result<Vec<UserOptions>, OptionError> {
+/// The users that a file of users lists; `None` where the file is not there.
+pub fn users_of_file(path: &Path) -> Result<Option<Vec<UserOptions>>, OptionError> {
     let of_file =
         |error: OptionError| OptionError { message: format!("{}: {}", path.display(), error.message), ..error };
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(of_file(OptionError::new("users_file", format!("it cannot be read: {error}")))),
     };
     let folder = path.parent().unwrap_or(Path::new(""));
-    ConfigFile::parse(&text, folder, SECTIONS).and_then(|file| file.list("users")).map_err(of_file)
+    ConfigFile::parse(&text, folder, SECTIONS).and_then(|file| file.list("users")).map(Some).map_err(of_file)
 }
 
 /// The roles: those that there always are, and those of the configuration.
@@ -144,6 +154,23 @@ mod tests {
 
     fn of(text: &str, folder: &Path) -> Result<Vec<User>, OptionError> {
         users(&ConfigFile::parse(text, folder, KNOWN)?)
+    }
+
+    /// A misspelt name of the file must not open the service to everybody, nor one in which nobody is.
+    #[test]
+    fn a_file_of_users_is_there_and_has_users() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let named = "[access]\nusers_file = 'usres.toml'\n";
+        let missing = of(named, folder.path()).expect_err("no file");
+        assert_eq!(missing.key, "users_file");
+        assert!(missing.message.contains("usres.toml is not there"), "{missing:?}");
+        assert!(missing.hint.is_some_and(|hint| hint.starts_with("weir user add")));
+        std::fs::write(folder.path().join("usres.toml"), "").expect("written");
+        let empty = of(named, folder.path()).expect_err("nobody");
+        assert!(empty.message.contains("usres.toml has no users"), "{empty:?}");
+        let hash = hash_password("correct horse").expect("a hash");
+        let ann = format!("{named}[[users]]\nname = 'ann'\npassword = '{hash}'\n");
+        assert_eq!(of(&ann, folder.path()).expect("ann is in the configuration").len(), 1);
     }
 
     #[test]

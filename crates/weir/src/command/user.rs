@@ -81,7 +81,8 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = &args.file;
-    let mut all = granting::users_of_file(path).map_err(|error| in_file(None, &error))?;
+    // the first user makes the file
+    let mut all = granting::users_of_file(path).map_err(|error| in_file(None, &error))?.unwrap_or_default();
     let place = |all: &[UserOptions], name: &str| all.iter().position(|user| user.name == name);
     let missing = |name: &str| anyhow!("{} has no user '{name}'\nhint: weir user ls lists them", path.display());
     match &args.command {
