@@ -44,6 +44,13 @@ fn configure(options: SnmpOptions) -> Result<Opener, OptionError> {
     }))
 }
 
+/// Finds out whether agents could be asked with these options, as the start does first: a secret that is missing is an error then;
+/// one that is gone later fails the polls that need it. No agent is asked.
+pub fn check(options: &SnmpOptions) -> Result<(), ComponentError> {
+    let usable = options.security.auth().map(drop);
+    usable.map_err(|error| ComponentError::caused("agents cannot be asked by SNMP", error))
+}
+
 /// Takes what the tasks of agents have found.
 struct Snmp {
     /// `None` once it is stopped.
@@ -54,9 +61,7 @@ struct Snmp {
 
 impl Snmp {
     fn open(options: SnmpOptions, context: &ComponentContext) -> Result<Self, ComponentError> {
-        // a secret that is missing is an error now; one that is gone later fails the polls that need it
-        let usable = options.security.auth();
-        usable.map_err(|error| ComponentError::caused("agents cannot be asked by SNMP", error))?;
+        check(&options)?;
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("weir-snmp").enable_all().build();
         let runtime = runtime.map_err(|error| ComponentError::caused("there is no thread to ask agents", error))?;
         let (sender, found) = sync_channel(WAITING_MAX);

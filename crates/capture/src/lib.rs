@@ -27,7 +27,7 @@ mod messages;
 pub use messages::{MessageFile, MessageFileReport, export_ms, looks_like_messages};
 
 mod live;
-pub use live::{LiveOptions, SystemInterface, list_interfaces, open_live};
+pub use live::{LiveOptions, SystemInterface, check_live, list_interfaces, open_live};
 
 use std::sync::Arc;
 

@@ -10,14 +10,15 @@ use crate::columns::{ColumnRule, FlowColumnRule};
 use crate::config::{BURST_RECORDS, ComponentSpec, Place, QUEUE_BURSTS, QueueSpec, ThreadChoice};
 use crate::graph::Graph;
 use crate::options::{Given, read};
-use crate::{Chain, ComponentKind, ConfigError, Options};
+use crate::{Chain, ComponentKind, ConfigError, OptionError, Options};
 
 /// Gathers the components of a chain.
 pub struct ChainBuilder {
     name: String,
     queue: QueueSpec,
     components: Vec<ComponentSpec>,
-    errors: Vec<ConfigError>,
+    /// What is wrong with options, by the name of the component.
+    errors: Vec<(String, OptionError)>,
     /// The tables of a chain file, one for each component.
     tables: String,
 }
@@ -63,17 +64,22 @@ impl ChainBuilder {
                 opener,
                 place: Place(None),
             }),
-            Err(error) => {
-                self.errors.push(ConfigError { line: 0, column: 0, message: error.message, hint: error.hint });
-            }
+            Err(error) => self.errors.push((name.to_owned(), error)),
         }
         self
+    }
+
+    /// What is wrong with options, each error with the name of its component. [`build`](Self::build) has the same without a place:
+    /// who read the options from a file says where they are in it.
+    pub fn option_errors(&self) -> &[(String, OptionError)] {
+        &self.errors
     }
 
     /// The chain, when the options of all components make sense and the graph does.
     pub fn build(self) -> Result<Chain, Vec<ConfigError>> {
         if !self.errors.is_empty() {
-            return Err(self.errors);
+            let of_file = |(_, OptionError { message, hint, .. })| ConfigError { line: 0, column: 0, message, hint };
+            return Err(self.errors.into_iter().map(of_file).collect());
         }
         let graph = Graph::new("", &self.components)?;
         Ok(Chain { name: self.name, components: self.components, graph })

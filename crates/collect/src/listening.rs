@@ -59,21 +59,40 @@ pub(crate) fn bind(options: &CollectorOptions) -> Result<Listening, CollectError
     let numbered = options.listeners.iter().enumerate();
     for (number, &listen) in numbered.filter(|(_, listen)| listen.transport != Transport::Udp) {
         let cannot = |source| bind_error(listen, source);
-        let tls = || options.tls.as_ref().ok_or(CollectError::NoCertificate { listen });
-        match listen.transport {
-            Transport::Dtls => {
-                let server = Arc::new(DtlsServer::new(tls()?)?);
+        match secure_server(listen, options)? {
+            Some(SecureServer::Dtls(server)) => {
                 listening.servers.dtls.push(Arc::clone(&server));
                 listening.dtls.push(DtlsListener::bind(listen, number, options.buffer_octets, server).map_err(cannot)?);
             }
-            transport => {
-                let tls = if transport == Transport::Tls { Some(TlsServer::new(tls()?)?) } else { None };
-                listening.servers.tls.extend(tls.clone());
-                listening.acceptors.push(Acceptor::bind(listen, number, tls).map_err(cannot)?);
+            Some(SecureServer::Tls(server)) => {
+                listening.servers.tls.push(server.clone());
+                listening.acceptors.push(Acceptor::bind(listen, number, Some(server)).map_err(cannot)?);
             }
+            None => listening.acceptors.push(Acceptor::bind(listen, number, None).map_err(cannot)?),
         }
     }
     Ok(listening)
+}
+
+/// Finds out whether the files of certificates can be used, without listening.
+pub(crate) fn check(options: &CollectorOptions) -> Result<(), CollectError> {
+    options.listeners.iter().try_for_each(|&listen| secure_server(listen, options).map(drop))
+}
+
+/// What sessions of a listener are begun with.
+enum SecureServer {
+    Tls(TlsServer),
+    Dtls(Arc<DtlsServer>),
+}
+
+/// Reads the files of certificates for a listener; `None` where its transport needs none.
+fn secure_server(listen: Listener, options: &CollectorOptions) -> Result<Option<SecureServer>, CollectError> {
+    let tls = || options.tls.as_ref().ok_or(CollectError::NoCertificate { listen });
+    Ok(match listen.transport {
+        Transport::Dtls => Some(SecureServer::Dtls(Arc::new(DtlsServer::new(tls()?)?))),
+        Transport::Tls => Some(SecureServer::Tls(TlsServer::new(tls()?)?)),
+        _ => None,
+    })
 }
 
 fn bind_error(listen: Listener, source: io::Error) -> CollectError {

@@ -4,6 +4,10 @@
 //! not synced may be there in part, in another order, or not at all. The functions add nothing to the system's calls. Nothing
 //! but a test observes them.
 
+mod writable;
+
+pub use writable::{check_file, check_folder};
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;

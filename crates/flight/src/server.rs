@@ -75,16 +75,7 @@ impl FlightServer {
     /// Listens, when the options say where. Refuses an address that others than this machine reach when there are no users, or no
     /// certificate.
     pub fn bind(options: &FlightOptions, has_users: bool) -> Result<Option<Self>, FlightError> {
-        let Some(address) = options.listen else { return Ok(None) };
-        let tls = tls_options(options)?.map(|options| TlsServer::speaking(&options, HTTP2)).transpose()?;
-        if !address.ip().is_loopback() {
-            if !has_users {
-                return Err(FlightError::NoUsers(address));
-            }
-            if tls.is_none() {
-                return Err(FlightError::NoCertificate(address));
-            }
-        }
+        let Some((address, tls)) = prepared(options, has_users)? else { return Ok(None) };
         let listen = || {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -93,6 +84,11 @@ impl FlightServer {
         };
         let (listener, address) = listen().map_err(|source| FlightError::Listen { address, source })?;
         Ok(Some(Self { listener, address, options: options.clone(), tls, counts: Arc::default() }))
+    }
+
+    /// Finds out whether [`bind`](Self::bind) would listen, as that does first: exposure and certificate.
+    pub fn check(options: &FlightOptions, has_users: bool) -> Result<(), FlightError> {
+        prepared(options, has_users).map(drop)
     }
 
     /// Where it listens.
@@ -152,6 +148,22 @@ impl FlightServer {
             () = over => Ok(()),
         }
     }
+}
+
+/// Where to listen, when the options say it, and the certificate: an address that others than this machine reach needs users and
+/// one.
+fn prepared(options: &FlightOptions, has_users: bool) -> Result<Option<(SocketAddr, Option<TlsServer>)>, FlightError> {
+    let Some(address) = options.listen else { return Ok(None) };
+    let tls = tls_options(options)?.map(|options| TlsServer::speaking(&options, HTTP2)).transpose()?;
+    if !address.ip().is_loopback() {
+        if !has_users {
+            return Err(FlightError::NoUsers(address));
+        }
+        if tls.is_none() {
+            return Err(FlightError::NoCertificate(address));
+        }
+    }
+    Ok(Some((address, tls)))
 }
 
 fn tls_options(options: &FlightOptions) -> Result<Option<TlsServerOptions>, FlightError> {

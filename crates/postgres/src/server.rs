@@ -67,16 +67,7 @@ impl PostgresServer {
     /// Listens, when the options say where. Refuses an address that others than this machine reach when there are no users, or no
     /// certificate.
     pub fn bind(options: &PostgresOptions, has_users: bool) -> Result<Option<Self>, PostgresError> {
-        let Some(address) = options.listen else { return Ok(None) };
-        let tls = tls_options(options)?.map(|options| TlsServer::new(&options)).transpose()?;
-        if !address.ip().is_loopback() {
-            if !has_users {
-                return Err(PostgresError::NoUsers(address));
-            }
-            if tls.is_none() {
-                return Err(PostgresError::NoCertificate(address));
-            }
-        }
+        let Some((address, tls)) = prepared(options, has_users)? else { return Ok(None) };
         let listen = || {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -86,6 +77,11 @@ impl PostgresServer {
         let (listener, address) = listen().map_err(|source| PostgresError::Listen { address, source })?;
         let counts = Arc::default();
         Ok(Some(Self { listener, address, options: options.clone(), tls, counts }))
+    }
+
+    /// Finds out whether [`bind`](Self::bind) would listen, as that does first: exposure and certificate.
+    pub fn check(options: &PostgresOptions, has_users: bool) -> Result<(), PostgresError> {
+        prepared(options, has_users).map(drop)
     }
 
     /// Where it listens.
@@ -150,6 +146,25 @@ impl PostgresServer {
         let _ = tokio::time::timeout(ENDING_MAX, ended).await;
         Ok(())
     }
+}
+
+/// Where to listen, when the options say it, and the certificate: an address that others than this machine reach needs users and
+/// one.
+fn prepared(
+    options: &PostgresOptions,
+    has_users: bool,
+) -> Result<Option<(SocketAddr, Option<TlsServer>)>, PostgresError> {
+    let Some(address) = options.listen else { return Ok(None) };
+    let tls = tls_options(options)?.map(|options| TlsServer::new(&options)).transpose()?;
+    if !address.ip().is_loopback() {
+        if !has_users {
+            return Err(PostgresError::NoUsers(address));
+        }
+        if tls.is_none() {
+            return Err(PostgresError::NoCertificate(address));
+        }
+    }
+    Ok(Some((address, tls)))
 }
 
 fn tls_options(options: &PostgresOptions) -> Result<Option<TlsServerOptions>, PostgresError> {

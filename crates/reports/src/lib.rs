@@ -15,10 +15,12 @@ pub mod reports;
 pub mod table;
 pub mod watches;
 
+mod acknowledged_key;
 mod acknowledgements;
 mod error;
 mod severity;
 
+pub use acknowledged_key::{KeyError, check_key};
 pub use acknowledgements::{Acknowledgements, acknowledge};
 pub use error::JournalError;
 pub use journal::Journal;

@@ -28,8 +28,19 @@ pub struct ListedWatch {
     pub window: String,
     /// Whether its file says that it is paused.
     pub is_paused_by_file: bool,
+    /// The columns of the keys of its reports; `None` when its file could never be read.
+    pub key: Option<Vec<KeyColumn>>,
     /// What is wrong with its file, if anything. What ran before then goes on.
     pub error: Option<String>,
+}
+
+/// A column of keys of reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Its name.
+    pub name: String,
+    /// Whether its values are addresses, or networks of them.
+    pub is_address: bool,
 }
 
 /// Replaces the list of watches.
@@ -40,6 +51,7 @@ pub fn keep(folder: &Path, watches: &[ListedWatch]) -> Result<(), JournalError> 
             "severity": watch.severity.map(Severity::word),
             "window": watch.window,
             "paused": watch.is_paused_by_file,
+            "key": watch.key.as_ref().map(|key| key.iter().map(kept_column).collect::<Vec<_>>()),
             "error": watch.error,
         })
     });
@@ -60,6 +72,15 @@ pub fn read(folder: &Path) -> Result<Vec<ListedWatch>, JournalError> {
     Ok(listed.iter().filter_map(parsed).collect())
 }
 
+fn kept_column(column: &KeyColumn) -> Value {
+    json!({ "name": column.name, "address": column.is_address })
+}
+
+fn parsed_column(value: &Value) -> Option<KeyColumn> {
+    let is_address = value.get("address").and_then(Value::as_bool).unwrap_or(false);
+    Some(KeyColumn { name: value.get("name")?.as_str()?.to_owned(), is_address })
+}
+
 fn parsed(value: &Value) -> Option<ListedWatch> {
     let text = |member: &str| value.get(member).and_then(Value::as_str);
     Some(ListedWatch {
@@ -67,6 +88,7 @@ fn parsed(value: &Value) -> Option<ListedWatch> {
         severity: text("severity").and_then(Severity::by_word),
         window: text("window").unwrap_or_default().to_owned(),
         is_paused_by_file: value.get("paused").and_then(Value::as_bool).unwrap_or(false),
+        key: value.get("key").and_then(Value::as_array).map(|key| key.iter().filter_map(parsed_column).collect()),
         error: text("error").map(str::to_owned),
     })
 }
@@ -131,6 +153,7 @@ mod tests {
             severity: Some(Severity::Warning),
             window: "a minute".to_owned(),
             is_paused_by_file: true,
+            key: Some(vec![KeyColumn { name: "src_addr".to_owned(), is_address: true }]),
             error: None,
         };
         let wrong = ListedWatch {
@@ -138,6 +161,7 @@ mod tests {
             severity: None,
             window: String::new(),
             is_paused_by_file: false,
+            key: None,
             error: Some("no TOML".to_owned()),
         };
         keep(folder.path(), std::slice::from_ref(&wrong)).expect("kept");

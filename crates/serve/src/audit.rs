@@ -128,8 +128,14 @@ struct Written {
 }
 
 impl AuditLog {
+    /// Finds out whether the file could be written, as [`open`](Self::open) does first. It is not made.
+    pub(crate) fn could_open(options: &AuditOptions) -> io::Result<()> {
+        options.file.as_deref().map_or(Ok(()), weir_disk::check_file)
+    }
+
     /// Opens the file, so that one that cannot be written is an error at the start.
     pub(crate) fn open(options: AuditOptions) -> io::Result<Self> {
+        Self::could_open(&options)?;
         let mut written = Written::default();
         if let Some(path) = &options.file {
             written.open(path)?;

@@ -216,12 +216,18 @@ impl ConfigFile {
         names.into_iter().filter(|name| self.sections.get(*name) != other.sections.get(*name)).cloned().collect()
     }
 
+    /// The same error with its place: line and section, and the key where the text does not name it. `number` is that of the table,
+    /// from 0, in a section that is a list.
+    pub fn placed(&self, section: &str, number: usize, error: OptionError) -> OptionError {
+        let at = at_line(&self.text, section, number, Some(&error.key));
+        let is_named = error.key.is_empty() || error.message.contains(&format!("'{}'", error.key));
+        let key = if is_named { String::new() } else { format!("'{}': ", error.key) };
+        OptionError { message: format!("{at}[{section}] {key}{}", error.message), ..error }
+    }
+
     fn read<O: Options>(&self, table: &Table, section: &str, number: usize) -> Result<O, OptionError> {
         let read = read(&Given::from_table(table.clone(), &self.folder));
-        read.map_err(|error| {
-            let at = at_line(&self.text, section, number, Some(&error.key));
-            OptionError { message: format!("{at}[{section}] {}", error.message), ..error }
-        })
+        read.map_err(|error| self.placed(section, number, error))
     }
 }
 
@@ -295,6 +301,14 @@ mod tests {
         let error = parse("[[users]]\nname = 'a'\n[[users]]\nnaem = 'b'\n").expect("a file");
         let error = error.list::<UserOptions>("users").expect_err("misspelt");
         assert_eq!(error.message, "line 4: [users] 'naem' is not known here");
+        let file =
+            parse("[http]\nlisten = '127.0.0.1:0'\n[[users]]\nname = 'a'\n[[users]]\nname = 'b'\n").expect("a file");
+        let placed = |section, number, key| file.placed(section, number, OptionError::new(key, "'x' is wrong")).message;
+        assert_eq!(placed("http", 0, "listen"), "line 2: [http] 'listen': 'x' is wrong");
+        assert_eq!(placed("users", 1, "name"), "line 6: [users] 'name': 'x' is wrong");
+        // of what is not written there is the line of the section, if there is one
+        assert_eq!(placed("http", 0, "hosts"), "line 1: [http] 'hosts': 'x' is wrong");
+        assert_eq!(placed("roles", 0, ""), "[roles] 'x' is wrong");
         assert_eq!(parse("http = 1").expect_err("a key").hint.as_deref(), Some("write [http]"));
     }
 }

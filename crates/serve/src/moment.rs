@@ -34,12 +34,16 @@ pub(crate) fn window(from: Option<&str>, until: Option<&str>) -> Result<TimeWind
     let read = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(|text| moment(text, now)).transpose();
     let until_ms = read(until)?.or_else(|| times::open_end(from?, &zoned(now)));
     let window = TimeWindow { from_ms: read(from)?, until_ms, rule: WindowRule::Overlaps };
-    if let (Some(from), Some(until)) = (window.from_ms, window.until_ms)
-        && from > until
-    {
-        return Err(Problem::request("'from' is after 'until'"));
-    }
+    check_order(window.from_ms, window.until_ms)?;
     Ok(window)
+}
+
+/// Refuses a time that ends before it begins.
+pub(crate) fn check_order(from_ms: Option<i64>, until_ms: Option<i64>) -> Result<(), Problem> {
+    match (from_ms, until_ms) {
+        (Some(from), Some(until)) if from > until => Err(Problem::request("'from' is after 'until'")),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -63,6 +67,8 @@ mod tests {
     #[test]
     fn a_window_that_ends_before_it_begins_is_wrong() {
         assert!(window(Some("2"), Some("1")).is_err());
+        assert!(check_order(Some(2), Some(1)).is_err() && check_order(Some(1), Some(1)).is_ok());
+        assert!(check_order(None, Some(1)).is_ok() && check_order(Some(1), None).is_ok());
         let open = window(Some(""), None).expect("a window");
         assert_eq!((open.from_ms, open.until_ms), (None, None));
     }

@@ -5,6 +5,7 @@
 //! decide.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ use weir_secure::{TlsError, TlsServer};
 use weir_sql::{EngineError, Enrichment, QuestionService};
 
 use crate::archive::AskedArchive;
-use crate::audit::AuditLog;
+use crate::audit::{AuditLog, AuditOptions};
 use crate::exposure::{Unprotected, check};
 use crate::live::{LiveSample, LiveThread};
 use crate::peer::Peer;
@@ -73,8 +74,24 @@ pub enum ServeError {
     #[error("cannot use the certificate of the service")]
     Certificate(#[from] TlsError),
     /// The audit cannot be written.
-    #[error("cannot write the audit")]
-    Audit(#[source] std::io::Error),
+    #[error("cannot write the audit {}", file.display())]
+    Audit {
+        /// Its file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The folder of watch files cannot be read.
+    #[error(
+        "cannot read the watch files in {}: {reason}\nhint: name another folder, or make this one; it may be empty",
+        folder.display()
+    )]
+    Watches {
+        /// The folder.
+        folder: PathBuf,
+        /// Why; the remedy is behind it, so it is no source.
+        reason: std::io::Error,
+    },
     /// Files about addresses cannot be read.
     #[error("cannot read what is known about addresses")]
     Enrichment(#[source] EngineError),
@@ -126,8 +143,17 @@ impl Prepared {
         let enrichment =
             Enrichment::load(&options.enrichment.with_versions_of(&options.archive)).map_err(ServeError::Enrichment)?;
         let corrections = Arc::new(options.questions.corrections()?);
+        if let Some(folder) = &options.watches {
+            // a folder whose name is misspelt would look as if there were no watches
+            std::fs::read_dir(folder).map_err(|reason| ServeError::Watches { folder: folder.clone(), reason })?;
+        }
+        AuditLog::could_open(&options.audit).map_err(|source| cannot_audit(&options.audit, source))?;
         Ok(Self { tls, proxies, enrichment: Arc::new(enrichment), corrections })
     }
+}
+
+fn cannot_audit(options: &AuditOptions, source: std::io::Error) -> ServeError {
+    ServeError::Audit { file: options.file.clone().unwrap_or_default(), source }
 }
 
 impl Server {
@@ -136,10 +162,18 @@ impl Server {
         Self::on(None, options)
     }
 
-    /// Finds out whether it could begin, without listening: exposure, certificates, proxies, files about addresses and
-    /// of sampling intervals.
-    pub fn check(options: &ServiceOptions) -> Result<(), ServeError> {
-        Prepared::of(options.http.listen, options).map(drop)
+    /// Finds out whether it could begin, without listening and without writing anything: exposure, certificates, proxies, the
+    /// audit, files about addresses and of sampling intervals, the folder of watches. Where nobody `makes_archive`, it must be
+    /// there.
+    pub fn check(options: &ServiceOptions, makes_archive: bool) -> Result<(), ServeError> {
+        Prepared::of(options.http.listen, options)?;
+        let has_users = !options.users.is_empty();
+        PostgresServer::check(&options.postgres, has_users)?;
+        FlightServer::check(&options.flight, has_users)?;
+        if !makes_archive {
+            AskedArchive::open(&options.archive, &options.questions)?;
+        }
+        Ok(())
     }
 
     /// The same as [`bind`](Self::bind) on a socket that somebody else opened, which the option `listen` then does not.
@@ -147,7 +181,8 @@ impl Server {
         let own = inherited.as_ref().and_then(|listener| listener.local_addr().ok());
         let address = own.unwrap_or(options.http.listen);
         let Prepared { tls, proxies, enrichment, corrections } = Prepared::of(address, &options)?;
-        let audit = Arc::new(AuditLog::open(options.audit.clone()).map_err(ServeError::Audit)?);
+        let audit =
+            Arc::new(AuditLog::open(options.audit.clone()).map_err(|source| cannot_audit(&options.audit, source))?);
         let listen = || {
             let listener = inherited.map_or_else(|| TcpListener::bind(address), Ok)?;
             listener.set_nonblocking(true)?;

@@ -27,8 +27,8 @@ pub(crate) fn options(http: &HttpOptions) -> Result<Option<TlsServerOptions>, Op
             peers: Vec::new(),
         })),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(OptionError::new("tls_key", "[http] has 'tls_cert' and no 'tls_key'")),
-        (None, Some(_)) => Err(OptionError::new("tls_cert", "[http] has 'tls_key' and no 'tls_cert'")),
+        (Some(_), None) => Err(OptionError::new("tls_key", "there is 'tls_cert' and no 'tls_key'")),
+        (None, Some(_)) => Err(OptionError::new("tls_cert", "there is 'tls_key' and no 'tls_cert'")),
     }
 }
 

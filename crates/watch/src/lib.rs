@@ -51,4 +51,6 @@ pub use waiting::WaitingCounts;
 pub use watch::plan;
 pub use watch_paths::{WatchPaths, watch_paths};
 pub use weir_notify::{Action, NotifyCounts};
-pub use weir_reports::{JournalError, Retention, Severity, acknowledge, journal, reports, watches};
+pub use weir_reports::{
+    JournalError, KeyError, Retention, Severity, acknowledge, check_key, journal, reports, watches,
+};

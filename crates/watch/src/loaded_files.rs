@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use weir_reports::watches::{self, ListedWatch};
+use weir_flow::{Column, ColumnType};
+use weir_reports::watches::{self, KeyColumn, ListedWatch};
 
 use crate::error::{WatchError, with_causes};
 use crate::file::WatchFile;
@@ -118,6 +119,7 @@ impl LoadedFiles {
             severity: None,
             window: String::new(),
             is_paused_by_file: false,
+            key: None,
             error: None,
         });
         ListedWatch { error: Some(error), ..before }
@@ -162,6 +164,7 @@ impl LoadedFiles {
             severity: Some(file.options.reports.severity),
             window: window.strip_prefix("window: ").unwrap_or(window).to_owned(),
             is_paused_by_file: file.options.paused,
+            key: Some(file.options.reports.key.iter().map(|name| key_column(name)).collect()),
             error: None,
         };
         let was_there = runner.remove(&file.name);
@@ -188,6 +191,12 @@ impl LoadedFiles {
 
 fn put(runner: &mut Runner, file: WatchFile, is_paused: bool) -> Result<(), WatchError> {
     if is_paused { runner.pause(file) } else { runner.add(file) }
+}
+
+/// A column of keys. One that is named as a column of flows has values like those.
+fn key_column(name: &str) -> KeyColumn {
+    let of_flows = Column::by_name(name).map(Column::column_type);
+    KeyColumn { name: name.to_owned(), is_address: of_flows == Some(ColumnType::Address) }
 }
 
 fn name_of(path: &Path) -> String {

@@ -39,12 +39,18 @@ impl TimeArgs {
             let begin = Timestamp::from_millisecond(end)?.to_zoned(self.zone()).checked_sub(times::span(last)?)?;
             (from, until) = (Some(begin.timestamp().as_millisecond()), Some(end));
         }
-        if let (Some(from), Some(until)) = (from, until)
-            && until < from
-        {
-            anyhow::bail!("the time ends before it begins\nhint: give --from a time before that of --until");
-        }
+        check_order(from, until)?;
         Ok([from, until])
+    }
+}
+
+/// Refuses a time that ends before it begins.
+pub(crate) fn check_order(from: Option<i64>, until: Option<i64>) -> anyhow::Result<()> {
+    match (from, until) {
+        (Some(from), Some(until)) if until < from => {
+            anyhow::bail!("the time ends before it begins\nhint: give --from a time before that of --until")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -83,6 +83,8 @@ mod serve_ingest;
 mod serve_metrics;
 #[path = "weir/serve_process.rs"]
 mod serve_process;
+#[path = "weir/serve_refused.rs"]
+mod serve_refused;
 #[path = "weir/serve_sampling.rs"]
 mod serve_sampling;
 #[path = "weir/serve_senders.rs"]

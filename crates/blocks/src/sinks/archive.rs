@@ -9,7 +9,7 @@ mod left_out;
 mod new_folder;
 mod receipts;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -196,10 +196,22 @@ fn configure(options: ArchiveSinkOptions) -> Result<Opener, OptionError> {
     let (folder, give_up_after) = (options.archive, options.give_up_after.map(TimeSpan::duration));
     let new_folders = NewFolders::of(&folder);
     Ok(Box::new(move |context| {
+        check_folder(&folder)?;
         let mut archive = Archive::open(folder, &archive_options, fit, new_folders, context)?;
         archive.give_up_after = give_up_after;
         Ok(Built::Sink(Box::new(archive)))
     }))
+}
+
+/// Finds out whether an archive could be written with these options, as the start does first: whether its folder can be made, or
+/// takes files. Nothing is made.
+pub fn check(options: &ArchiveSinkOptions) -> Result<(), ComponentError> {
+    check_folder(&options.archive)
+}
+
+fn check_folder(folder: &Path) -> Result<(), ComponentError> {
+    let cannot = |error| ComponentError::caused(format!("cannot write to the archive {}", folder.display()), error);
+    weir_disk::check_folder(folder).map_err(cannot)
 }
 
 /// How a count is had from the statistics of the archive.

@@ -151,7 +151,18 @@ fn configure(options: StatisticsSinkOptions) -> Result<Opener, OptionError> {
         ..StoreOptions::default()
     };
     let families = families::counted_families(&options.series)?;
-    Ok(Box::new(move |context| Ok(Built::Sink(Box::new(StatisticsSink::open(&options, &store, families, context)?)))))
+    Ok(Box::new(move |context| {
+        check(&options)?;
+        Ok(Built::Sink(Box::new(StatisticsSink::open(&options, &store, families, context)?)))
+    }))
+}
+
+/// Finds out whether statistics could be kept with these options, as the start does first: whether their folder can be made, or
+/// takes files. Nothing is made.
+pub fn check(options: &StatisticsSinkOptions) -> Result<(), ComponentError> {
+    let folder = &options.statistics;
+    let cannot = |error| ComponentError::caused(format!("cannot write the statistics {}", folder.display()), error);
+    weir_disk::check_folder(folder).map_err(cannot)
 }
 
 /// How a count is had from what the writer has counted.

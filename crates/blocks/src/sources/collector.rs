@@ -44,6 +44,7 @@ fn configure(options: CollectorSourceOptions) -> Result<Opener, OptionError> {
     let given = options;
     let options = collector_options(given.clone())?;
     Ok(Box::new(move |context| {
+        check_state(&options)?;
         let sequences = given.archive.as_ref().map(|folder| last_sequences(folder, &context.notices).into());
         let options = CollectorOptions { sequences, ..options };
         let collector = Collector::start(&options).map_err(|error| ComponentError::caused("cannot collect", error))?;
@@ -63,6 +64,20 @@ fn configure(options: CollectorSourceOptions) -> Result<Opener, OptionError> {
             _drops: drops,
         })))
     }))
+}
+
+/// Finds out whether a collector with these options could begin, as its start does first: certificates, names of other
+/// collectors, the folder of its state. It listens nowhere, and writes nothing.
+pub fn check(options: &CollectorSourceOptions) -> Result<(), ComponentError> {
+    let options = collector_options(options.clone()).map_err(|error| ComponentError::new(error.message))?;
+    check_state(&options)?;
+    Collector::check(&options).map_err(|error| ComponentError::caused("cannot collect", error))
+}
+
+fn check_state(options: &CollectorOptions) -> Result<(), ComponentError> {
+    let Some(state) = &options.state else { return Ok(()) };
+    let cannot = |error| ComponentError::caused(format!("cannot use state folder {}", state.display()), error);
+    weir_disk::check_folder(state).map_err(cannot)
 }
 
 /// Where the sequence numbers of exporters stand in an archive; an archive that cannot be read is no reason not to

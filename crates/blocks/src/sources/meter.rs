@@ -31,7 +31,7 @@ use configuration::Configuration;
 use open_files::OpenFiles;
 pub use options::MeterSourceOptions;
 use retry::Retry;
-use routes::{OpenRoutes, Watching};
+use routes::{OpenRoutes, RouteFiles, Watching};
 use telling::Telling;
 
 /// The kind `meter`.
@@ -69,6 +69,8 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
     let filter = FlowFilter::configure(options.filter.as_deref(), "filter")?;
     let configuration = Configuration::of(options)?;
     Ok(Box::new(move |context: &ComponentContext| {
+        // with the routes, which are read next, all of what `check` looks at
+        configuration.check().map_err(source_error)?;
         let routes = configuration.routes.as_ref().map(|files| files.open(&context.counters)).transpose()?;
         let sources = configuration.open().map_err(source_error)?;
         let shared = routes.as_ref().map(|open| open.routes.clone());
@@ -93,6 +95,14 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
             _watching: watching,
         })))
     }))
+}
+
+/// Finds out whether metering with these options could begin, as its start does first: whether interfaces are there, and files of
+/// routes can be used. Nothing is captured, so the right to do that is not asked for.
+pub fn check(options: &MeterSourceOptions) -> Result<(), ComponentError> {
+    let configuration = Configuration::of(options.clone()).map_err(|error| ComponentError::new(error.message))?;
+    configuration.check().map_err(source_error)?;
+    configuration.routes.as_ref().map_or(Ok(()), RouteFiles::check)
 }
 
 /// Makes workers for packets of some sources, those with threads at work.

@@ -32,6 +32,7 @@ use arrow::error::ArrowError;
 use weir_chain::{ComponentError, ComponentKind, ONE_INPUT, Outlet, Role, State, Transform};
 use weir_flow::Column;
 
+pub use self::build::check;
 pub use self::options::{AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
 
 use self::names::Names;

@@ -92,17 +92,38 @@ impl Default for LiveOptions {
 /// **Failure.** An interface that goes down is reported, and read on when it is up again; one that is gone is reported, and the
 /// source ends with its last interface.
 pub fn open_live(options: &LiveOptions, warn: &WarningHandler) -> Result<Vec<Box<dyn PacketSource>>, SourceError> {
-    if options.interfaces.is_empty() || options.threads == 0 {
-        return Err(unusable("no interface, or no thread, to capture with", None));
-    }
-    let mut filter = options.filter.as_deref().map(Filter::new).transpose()?;
+    let Found { mut filter, interfaces } = find(options)?;
     let mut sources: Vec<_> = (0..options.threads).map(|thread| Live::new(thread, warn)).collect();
-    for name in &options.interfaces {
-        let index = if_nametoindex(name.as_str()).map_err(|_| no_interface(name))?;
+    for (name, index) in interfaces {
         let opened = open_interface(name, index, options, filter.as_mut(), &mut sources);
         opened.map_err(|error| cannot_capture(name, error))?;
     }
     Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn PacketSource>).collect())
+}
+
+/// Finds out whether the interfaces are there and the filter is one, as [`open_live`] does first. Nothing is opened, which would
+/// take the right to capture.
+pub fn check_live(options: &LiveOptions) -> Result<(), SourceError> {
+    find(options).map(drop)
+}
+
+/// What options name.
+struct Found<'a> {
+    filter: Option<Filter>,
+    /// Names of interfaces, and their numbers.
+    interfaces: Vec<(&'a str, u32)>,
+}
+
+fn find(options: &LiveOptions) -> Result<Found<'_>, SourceError> {
+    if options.interfaces.is_empty() || options.threads == 0 {
+        return Err(unusable("no interface, or no thread, to capture with", None));
+    }
+    let filter = options.filter.as_deref().map(Filter::new).transpose()?;
+    let mut interfaces = Vec::new();
+    for name in &options.interfaces {
+        interfaces.push((name.as_str(), if_nametoindex(name.as_str()).map_err(|_| no_interface(name))?));
+    }
+    Ok(Found { filter, interfaces })
 }
 
 enum OpenError {

@@ -111,6 +111,11 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
+    /// Finds out whether the names of all collectors are known.
+    pub(crate) fn check(options: &RelayOptions) -> Result<(), RelayError> {
+        options.targets.iter().try_for_each(|target| address_of(target).map(drop))
+    }
+
     /// Opens the sockets and starts the thread.
     pub(crate) fn start(options: &RelayOptions, tally: &Arc<Tally>) -> Result<(Arc<Self>, JoinHandle<()>), RelayError> {
         let (queue, bursts) = bounded(options.queue_bursts_max.max(1));
@@ -196,11 +201,16 @@ struct Target {
     raw: Option<RawSocket>,
 }
 
+/// Looks the name of a collector up.
+fn address_of(target: &str) -> Result<SocketAddr, RelayError> {
+    let failed = |source| RelayError::Target { target: target.to_owned(), source };
+    let address = target.to_socket_addrs().map_err(failed)?.next();
+    address.ok_or_else(|| RelayError::NoAddress { target: target.to_owned() })
+}
+
 impl Target {
     fn open(target: &str, keep_source: bool) -> Result<Self, RelayError> {
-        let failed = |source| RelayError::Target { target: target.to_owned(), source };
-        let address = target.to_socket_addrs().map_err(failed)?.next();
-        let address = address.ok_or_else(|| RelayError::NoAddress { target: target.to_owned() })?;
+        let address = address_of(target)?;
         let any = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
         let plain = UdpSocket::bind((any, 0)).map_err(RelayError::Socket)?;
         // a full socket buffer loses the datagram rather than the time

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use weir_chain::TimeSpan;
 use weir_watch::reports::{KeptReport, read};
+use weir_watch::{KeyError, check_key};
 
 use super::extract::{Body, Params};
 use super::parameters::limit;
@@ -122,6 +123,18 @@ pub(crate) struct AckBody {
     length: Option<String>,
 }
 
+fn wrong_key(error: KeyError) -> Problem {
+    let hint = error.hint();
+    let problem = match error {
+        KeyError::Journal(error) => return error.into(),
+        error => Problem::request(error.to_string()),
+    };
+    match hint {
+        Some(hint) => problem.with_hint(hint),
+        None => problem,
+    }
+}
+
 /// Acknowledges the reports of a watch, of one key or of all: none is made until the time is over.
 #[utoipa::path(
     post, path = "/reports/ack", tag = "watches", request_body = AckBody,
@@ -149,7 +162,9 @@ pub(crate) async fn acknowledge(
             let name = body.watch.escape_debug();
             return Err(Problem::not_found(format!("no watch '{name}' has run on this archive")));
         }
-        Ok(weir_watch::acknowledge(&journal, &body.watch, body.key.as_deref(), until_ms)?)
+        let key = body.key.as_ref().map(|key| check_key(&journal, &body.watch, key)).transpose();
+        let key = key.map_err(wrong_key)?;
+        Ok(weir_watch::acknowledge(&journal, &body.watch, key.as_deref(), until_ms)?)
     };
     service.questions.answer(&asker, text, work).await?;
     Ok(axum::http::StatusCode::NO_CONTENT)

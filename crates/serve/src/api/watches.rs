@@ -17,7 +17,7 @@ use super::extract::Body;
 use super::named_files::NamedFiles;
 use crate::access::Asker;
 use crate::body::json;
-use crate::moment::{moment, now_ms};
+use crate::moment::{check_order, moment, now_ms};
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
@@ -303,6 +303,7 @@ pub(crate) async fn backtest(
     asker.needs(Role::Analyst)?;
     let from = body.from.as_ref().map(TimeValue::ms).transpose()?;
     let until = body.until.as_ref().map(TimeValue::ms).transpose()?;
+    check_order(from, until)?;
     let asked = Arc::clone(&service);
     let line = format!("watch backtest {name} from={from:?} until={until:?}");
     let work = move |turn: &Turn| {

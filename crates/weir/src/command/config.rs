@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 use weir_chain::options::{OptionSpec, schema};
 use weir_serve::ConfigFile;
 
-use super::serve::settings::{SECTIONS, check, in_file, specs};
+use super::serve::origin::{in_file, of_environment};
+use super::serve::sections::{SECTIONS, specs};
+use super::serve::settings::check;
 
 /// Sections that a file has several times.
 const LISTS: [&str; 6] = ["meter", "snmp", "chain", "download", "roles", "users"];
@@ -157,6 +159,10 @@ fn shown(file: &ConfigFile) -> String {
             text.extend([&heading(section), "\n"]);
             for spec in specs(section) {
                 let is_secret = matches!(spec.key, "password" | "tokens" | "scram");
+                if let Some((variable, taken)) = of_environment(section, spec.key) {
+                    text += &stronger(&spec, variable, &taken.to_string_lossy(), table.get(spec.key));
+                    continue;
+                }
                 let (mark, shown) = match table.get(spec.key) {
                     Some(_) if is_secret => ("", format!("{} = \"…\"", spec.key)),
                     Some(value) => ("", line(&spec, Some(value))),
@@ -168,6 +174,12 @@ fn shown(file: &ConfigFile) -> String {
         }
     }
     text
+}
+
+/// An option that the environment sets, whatever the file says.
+fn stronger(spec: &OptionSpec, variable: &str, taken: &str, of_file: Option<&toml::Value>) -> String {
+    let instead = of_file.map(|of_file| format!(", and not {of_file}, as the file does")).unwrap_or_default();
+    format!("# {variable} of the environment says so{instead}\n{}\n", line(spec, Some(&toml::Value::from(taken))))
 }
 
 /// A JSON schema of configurations.
@@ -221,6 +233,17 @@ mod tests {
         assert_eq!(schema["properties"]["http"]["properties"]["listen"]["default"], "127.0.0.1:2080");
         let user = &schema["properties"]["users"]["items"];
         assert_eq!((&user["required"], &user["additionalProperties"]), (&json!(["name"]), &json!(false)));
+    }
+
+    #[test]
+    fn what_the_environment_says_is_shown_with_what_it_replaces() {
+        let specs = specs("archive");
+        let folder = specs.iter().find(|spec| spec.key == "folder").expect("a folder");
+        let shown =
+            |of_file: Option<&str>| stronger(folder, "WEIR_ARCHIVE", "/b", of_file.map(toml::Value::from).as_ref());
+        let both = "# WEIR_ARCHIVE of the environment says so, and not \"/a\", as the file does\nfolder = \"/b\"\n";
+        assert_eq!(shown(Some("/a")), both);
+        assert_eq!(shown(None), "# WEIR_ARCHIVE of the environment says so\nfolder = \"/b\"\n");
     }
 
     #[test]

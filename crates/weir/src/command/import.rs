@@ -21,6 +21,7 @@ use weir_chain::config::ThreadChoice;
 use weir_chain::{Chain, ChainBuilder, FileEnd, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
+use super::new_archive::NewArchive;
 use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
 use super::{
@@ -153,25 +154,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print!("{}", chains.join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut failed = false;
-    // one archive has one writer, so what is read differently is read one after the other
-    for part in &mut parts {
-        let before = ReadBefore::leave_out(&args.archive.archive, &mut part.files, args.again)?;
-        if part.files.is_empty() {
-            continue;
-        }
-        let notices = Notices::to(|line| eprintln!("{line}")).with_begun(before.begun_taker());
-        let noting = NoteThread::start(before)?;
-        let imported = args.import(part, &notices.with_kept(noting.taker()));
-        let mut before = noting.end();
-        let (is_bad, read) = imported?;
-        failed |= is_bad;
-        before.note(&read)?;
-        if was_stopped() {
-            break;
-        }
+    let made = NewArchive::of(&args.archive.archive);
+    let imported = args.import_parts(&mut parts);
+    if !matches!(imported, Ok(true)) {
+        made.remove_if_empty();
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if imported? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Counters of what could not be read.
@@ -186,6 +174,29 @@ const DAMAGE: [&str; 7] = [
 ];
 
 impl Args {
+    /// Reads all files; false when one of them could not be read.
+    fn import_parts(&self, parts: &mut [Part]) -> anyhow::Result<bool> {
+        let mut failed = false;
+        // one archive has one writer, so what is read differently is read one after the other
+        for part in parts {
+            let before = ReadBefore::leave_out(&self.archive.archive, &mut part.files, self.again)?;
+            if part.files.is_empty() {
+                continue;
+            }
+            let notices = Notices::to(|line| eprintln!("{line}")).with_begun(before.begun_taker());
+            let noting = NoteThread::start(before)?;
+            let imported = self.import(part, &notices.with_kept(noting.taker()));
+            let mut before = noting.end();
+            let (is_bad, read) = imported?;
+            failed |= is_bad;
+            before.note(&read)?;
+            if was_stopped() {
+                break;
+            }
+        }
+        Ok(!failed)
+    }
+
     /// Reads files of one kind; true when one of them could not be read, or nothing of all. With it come the files whose
     /// flows are in the archive now.
     fn import(&self, part: &Part, notices: &Notices) -> anyhow::Result<(bool, FilesRead)> {

@@ -24,6 +24,7 @@ use weir_export::Refusal;
 use weir_flow::Column;
 use weir_formats::Format;
 
+use super::new_archive::NewArchive;
 use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
 use super::{StatisticsArgs, enriched, has_all_of, print_archived, print_counted, show_or_build};
@@ -221,6 +222,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     let files = sources.files.clone();
+    let made = args.output.archive.as_deref().filter(|_| !is_live).map(NewArchive::of);
     let Some(chain) = show_or_build(args.chain(sources)?, args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
     let every = (is_live && !args.report_interval.is_zero()).then(|| args.report_interval.duration());
     let begun = Instant::now();
@@ -249,6 +251,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     noted?;
     let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
     if failed > 0 {
+        made.iter().for_each(NewArchive::remove_if_empty);
         hint_at_import(&files);
     }
     let unsent = progress.component("export").and_then(unsent);

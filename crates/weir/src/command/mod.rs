@@ -18,6 +18,7 @@ pub(crate) mod forward;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod meter;
+mod new_archive;
 mod nfcapd_options;
 pub(crate) mod nfdump;
 mod no_rows;

@@ -2,8 +2,11 @@
 
 mod chains;
 mod demo;
+pub(super) mod origin;
 mod reload_signals;
+pub(super) mod sections;
 pub(super) mod settings;
+mod start_check;
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -117,9 +120,32 @@ pub(crate) struct Args {
     scram_password: bool,
 }
 
-/// Finds out whether a service could begin with a configuration.
+impl Args {
+    /// Sections of the configuration of which an option is on the command line, or in the environment.
+    fn replaced_sections(&self) -> Vec<&'static str> {
+        let sections = [
+            ("http", self.listen.is_some()),
+            ("archive", self.archive.is_some()),
+            ("postgres", self.postgres.is_some()),
+            ("flight", self.flight.is_some()),
+            ("collect", !self.collect.is_empty()),
+            ("questions", self.sampling_corrections.is_some()),
+            ("watch", self.watch.is_some()),
+        ];
+        sections.into_iter().filter(|(_, is_replaced)| *is_replaced).map(|(section, _)| section).collect()
+    }
+}
+
+/// Finds out whether a service could begin with a configuration, in the environment of this process.
 pub(super) fn check(config: &Path) -> anyhow::Result<()> {
-    Settings::of(&Args { config: Some(config.to_owned()), ..Args::default() })?.check()
+    let of_environment = |section, key| origin::of_environment(section, key).map(|(_, value)| PathBuf::from(value));
+    let args = Args {
+        config: Some(config.to_owned()),
+        archive: of_environment("archive", "folder"),
+        sampling_corrections: of_environment("questions", "sampling_corrections"),
+        ..Args::default()
+    };
+    Settings::of(&args)?.check()
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -139,6 +165,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let downloads = (!args.show_chain).then(|| Downloads::fetched(settings.downloads.clone())).transpose()?;
     match settings.chain() {
         Some(chain) => {
+            if !args.show_chain {
+                settings.check_options(&chain)?;
+            }
             let Some(chain) = show_or_build(chain, args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
             collect(settings, downloads, chain)
         }
@@ -260,8 +289,10 @@ impl Service {
         is_collecting: bool,
     ) -> anyhow::Result<(Self, Option<WatchThread>)> {
         let status = Arc::new(Status::new(is_collecting));
+        let origin = settings.origin;
         let mut options = RunnerOptions::new(&settings.service.archive);
-        let corrections = settings.service.questions.corrections().map_err(ServeError::Corrections)?;
+        let corrections = settings.service.questions.corrections().map_err(ServeError::Corrections);
+        let corrections = corrections.map_err(|error| origin.cannot_serve(error))?;
         options.standing.corrections = Arc::new(corrections);
         options.standing.window_octets_max =
             settings.watch_memory.map_or(options.standing.window_octets_max, ByteSize::bytes);
@@ -276,7 +307,7 @@ impl Service {
         });
         let InheritedSockets { udp, mut tcp } = InheritedSockets::of_environment();
         udp.into_iter().for_each(inherited::inherit);
-        let server = Server::on(tcp.pop(), settings.service)?;
+        let server = Server::on(tcp.pop(), settings.service).map_err(|error| origin.cannot_serve(error))?;
         Ok((Self { bound: Some(server), running: None, status, downloads, downloading: None }, watching))
     }
 

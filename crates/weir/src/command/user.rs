@@ -11,7 +11,7 @@ use weir_chain::{OptionError, Options};
 use weir_serve::config::UserOptions;
 use weir_serve::{granting, hash_password, scram_verifier, users};
 
-use super::serve::settings::in_file;
+use super::serve::origin::in_file;
 
 /// Octets of a token.
 const TOKEN_OCTETS: usize = 24;
@@ -81,8 +81,11 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = &args.file;
-    let mut all = granting::users_of_file(path).map_err(|error| in_file(None, &error))?;
+    // the first user makes the file
+    let mut all = granting::users_of_file(path).map_err(|error| in_file(None, &error))?.unwrap_or_default();
     let place = |all: &[UserOptions], name: &str| all.iter().position(|user| user.name == name);
+    // printed once it is in the file: a token that nothing knows would look like a right one
+    let mut printed = None;
     let missing = |name: &str| anyhow!("{} has no user '{name}'\nhint: weir user ls lists them", path.display());
     match &args.command {
         Command::Ls => {
@@ -106,7 +109,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let mut user =
                 UserOptions { name: name.clone(), role: role.clone(), rows: rows.clone(), ..UserOptions::default() };
             if *token {
-                user.tokens.push(new_token(name)?);
+                let token = new_token()?;
+                user.tokens.push(hash(&token)?);
+                printed = Some(format!("{name}:{token}"));
             } else {
                 set_password(&mut user)?;
             }
@@ -122,6 +127,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     write(path, &all)?;
+    if let Some(token) = printed {
+        println!("{token}");
+    }
     eprintln!("{} is written; SIGHUP has a running weir serve read it", path.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -138,14 +146,12 @@ fn hash(password: &str) -> anyhow::Result<String> {
     hash_password(password).map_err(|error| anyhow!("it cannot be hashed: {error}"))
 }
 
-/// Makes a token, prints it, and gives its hash.
-fn new_token(name: &str) -> anyhow::Result<String> {
+/// Makes a token.
+fn new_token() -> anyhow::Result<String> {
     let mut octets = [0; TOKEN_OCTETS];
     let mut random = fs::File::open("/dev/urandom").context("there are no random numbers")?;
     io::Read::read_exact(&mut random, &mut octets).context("there are no random numbers")?;
-    let token = octets.iter().fold(String::new(), |token, octet| token + &format!("{octet:02x}"));
-    println!("{name}:{token}");
-    hash(&token)
+    Ok(octets.iter().fold(String::new(), |token, octet| token + &format!("{octet:02x}")))
 }
 
 /// Writes the file anew: the old one is there until the new one is whole. Hashes are for their owner only.

@@ -11,12 +11,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Subcommand;
 use weir_chain::{ByteSize, TimeSpan};
 use weir_sql::standing::StandingOptions;
 use weir_watch::journal::has_run;
-use weir_watch::{Action, Retention, RunnerOptions, WatchFile, acknowledge, plan, watch_paths};
+use weir_watch::report::time_text;
+use weir_watch::{Action, Retention, RunnerOptions, WatchFile, acknowledge, check_key, plan, watch_paths};
 
 use super::{ArchiveArg, SamplingArgs};
 
@@ -144,20 +145,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             drop(write!(io::stdout(), "{}", plan(WatchFile::read(&args.file)?)?));
             Ok(ExitCode::SUCCESS)
         }
-        Work::Ack(args) => {
-            let options = args.journal.options(ByteSize::default());
-            if !has_run(&options.journal_folder(), &args.watch) {
-                bail!("no watch '{}' has run on this archive", args.watch);
-            }
-            let now_ms = jiff::Timestamp::now().as_millisecond();
-            let until_ms = now_ms.saturating_add(args.length.millis());
-            acknowledge(&options.journal_folder(), &args.watch, args.key.as_deref(), until_ms)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Work::Ack(args) => ack(args),
         Work::List(args) => list::list(args),
         Work::Pause(args) => list::pause(args),
         Work::Resume(args) => list::resume(args),
     }
+}
+
+fn ack(args: &AckArgs) -> anyhow::Result<ExitCode> {
+    let (journal, watch) = (args.journal.options(ByteSize::default()).journal_folder(), &args.watch);
+    if !has_run(&journal, watch) {
+        bail!("no watch '{watch}' has run on this archive");
+    }
+    let key = args.key.as_ref().map(|key| check_key(&journal, watch, key)).transpose();
+    let key = key.map_err(|error| match error.hint() {
+        Some(hint) => anyhow!("{error}\nhint: {hint}"),
+        None => error.into(),
+    })?;
+    let until_ms = jiff::Timestamp::now().as_millisecond().saturating_add(args.length.millis());
+    acknowledge(&journal, watch, key.as_deref(), until_ms)?;
+    let what = key.map_or_else(|| format!("all reports of '{watch}'"), |key| format!("{key} of '{watch}'"));
+    eprintln!("acknowledged until {}: {what}", time_text(until_ms));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {

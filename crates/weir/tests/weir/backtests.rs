@@ -105,6 +105,16 @@ fn reports_of_a_backtest_are_objects_with_a_summary_behind_them() {
 }
 
 #[test]
+fn a_time_that_ends_before_it_begins_is_an_error() {
+    let folder = scene();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let times = ["--from", "2026-11-28", "--until", "2026-11-27"];
+    let output = run(&[&["watch", "test", "--utc", "-R", &path("flows"), &path("loud.toml")], &times[..]].concat());
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(!output.status.success() && said.contains("the time ends before it begins\nhint: "), "{said}");
+}
+
+#[test]
 fn what_only_one_of_two_versions_reports_is_told() {
     let folder = scene();
     let louder = folder.path().join("louder.toml").to_str().expect("UTF-8").to_owned();

@@ -208,6 +208,25 @@ fn a_port_in_use_and_files_that_are_no_captures() {
     check_error(&run(&["import", "--archive", archive, garbage.to_str().expect("UTF-8")]), &["not a pcap or pcapng"]);
 }
 
+/// What is no file, or no file of this kind, leaves no archive; one that was there stays.
+#[test]
+fn files_that_cannot_be_read_leave_no_archive() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (above, archive, missing, labels) = (path("a"), path("a/b"), path("nosuch.pcap"), path("labels.csv"));
+    std::fs::write(&labels, "10.0.0.0/8,inside\n").expect("written");
+    for arguments in [["import", &missing], ["meter", &missing], ["meter", &labels]] {
+        let output = run(&[&arguments[..], &["--archive", &archive]].concat());
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(!std::path::Path::new(&above).exists(), "{arguments:?}");
+    }
+    std::fs::create_dir(&above).expect("a folder");
+    for command in ["import", "meter"] {
+        assert!(!run(&[command, &missing, "--archive", &above]).status.success());
+        assert!(std::path::Path::new(&above).exists(), "a folder that was there stays");
+    }
+}
+
 #[test]
 fn options_of_nfcapd_have_a_hint() {
     let error = run(&["collect", "-p", "9995", "-l", "/nowhere"]);

@@ -499,6 +499,9 @@ fn watched(service: &Service) {
     // it is noticed, and reports what it finds
     let reports = service.wait_for("/reports?watch=busy", |reports| !reports.as_array().expect("reports").is_empty());
     assert_eq!((&reports[0]["title"], &reports[0]["acknowledged"]), (&json!("busy ports"), &json!(false)));
+    let wrong_key = json!({ "watch": "busy", "key": "src_adr=10.0.0.1" }).to_string();
+    let (status, why) = service.ask("POST", "/api/v1/reports/ack", &json_type, &wrong_key).problem();
+    assert!(status == 400 && why.contains("busy"), "{why}");
     let acknowledged = service.ask("POST", "/api/v1/reports/ack", &json_type, &json!({ "watch": "busy" }).to_string());
     assert_eq!(acknowledged.status, 204, "{}", acknowledged.body);
     service.wait_for("/reports?watch=busy", |reports| reports[0]["acknowledged"] == true);

@@ -387,6 +387,17 @@ fn users_are_made_by_a_command_and_read_without_a_restart() {
     service.stop();
 }
 
+/// A token that is printed and in no file would look like a right one.
+#[test]
+fn a_token_that_could_not_be_written_is_not_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let users = folder.path().join("none").join("users.toml").display().to_string();
+    let failed = run(&["user", "--file", &users, "add", "grafana", "--token"]);
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(!failed.status.success() && said.contains("cannot write"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&failed.stdout), "");
+}
+
 #[test]
 fn who_is_removed_while_the_body_arrives_gets_no_answer() {
     let folder = tempfile::tempdir().expect("a folder");

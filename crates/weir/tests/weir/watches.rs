@@ -427,6 +427,7 @@ fn a_file_that_pauses_its_watch_is_not_overruled() {
         severity: None,
         window: String::new(),
         is_paused_by_file: true,
+        key: None,
         error: None,
     };
     let journal = folder.path().join("watch");
@@ -437,6 +438,45 @@ fn a_file_that_pauses_its_watch_is_not_overruled() {
     let resumed = run(&["watch", "resume", "-R", archive, "scan"]);
     let error = String::from_utf8(resumed.stderr).expect("UTF-8");
     assert!(!resumed.status.success() && error.contains("remove the line 'paused = true'"), "{error}");
+}
+
+/// A key that no report has would be kept and change nothing.
+#[test]
+fn what_is_acknowledged_is_a_key_of_the_watch_and_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scan = weir_watch::watches::ListedWatch {
+        name: "scan".to_owned(),
+        severity: None,
+        window: String::new(),
+        is_paused_by_file: false,
+        key: Some(vec![weir_watch::watches::KeyColumn { name: "src_addr".to_owned(), is_address: true }]),
+        error: None,
+    };
+    let journal = folder.path().join("watch");
+    std::fs::create_dir(&journal).expect("a folder");
+    weir_watch::watches::keep(&journal, &[scan]).expect("a list");
+    std::fs::write(journal.join("scan.state"), "{}").expect("a state");
+    let archive = folder.path().to_str().expect("UTF-8");
+    let ack = |arguments: &[&str]| {
+        let output = run(&[&["watch", "ack", "-R", archive, "scan"][..], arguments].concat());
+        (output.status.success(), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    for (key, why) in [
+        ("src_adr=10.0.0.0", "'src_adr=10.0.0.0' is no key of 'scan'\nhint: write src_addr=VALUE"),
+        ("foo", "'foo' is no key of 'scan'"),
+        ("src_addr=10.0.0.999", "'10.0.0.999' is no address, as src_addr is"),
+    ] {
+        let (is_done, said) = ack(&["--key", key, "--for", "7d"]);
+        assert!(!is_done && said.contains(why), "{said}");
+    }
+    assert!(!journal.join("acknowledged.ndjson").exists(), "nothing was kept");
+    let (is_done, said) = ack(&["--key", "src_addr=10.0.0.9"]);
+    assert!(
+        is_done && said.starts_with("acknowledged until ") && said.contains(": src_addr=10.0.0.9 of 'scan'"),
+        "{said}"
+    );
+    let (is_done, said) = ack(&[]);
+    assert!(is_done && said.contains(": all reports of 'scan'"), "{said}");
 }
 
 /// A watch that is in no list is run by no process, which would look for its pause.

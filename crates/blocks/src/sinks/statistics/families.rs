@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, RecordBatch};
 use arrow::datatypes::{Field, Schema};
-use weir_chain::{ComponentError, OptionError};
+use weir_chain::{ComponentError, OptionError, closest};
 use weir_flow::address::{keep_prefix, to_ip};
 use weir_flow::{Column, ColumnType, protocol_name};
 use weir_rows::keys::KeyColumns;
@@ -60,6 +60,20 @@ pub(super) fn counted_families(options: &SeriesOptions) -> Result<Vec<CountedFam
     names.into_iter().map(|name| counted_family(name, options)).collect()
 }
 
+/// The error about a word that names no column, with the one that was probably meant.
+fn no_column(word: &str) -> OptionError {
+    let words = WORDS.iter().map(|(word, _)| *word).chain(["total", "src_net", "dst_net"]);
+    let hint = closest(word, words.chain(Column::ALL.iter().map(|column| column.name())));
+    // there are too many columns to list them
+    let is_guess = hint.starts_with("did you mean ");
+    let usual = "a column of flows, several joined by '+', or total, interface, host, network, port, as";
+    OptionError::new("by", format!("'{word}' is no column to count by")).with_hint(if is_guess {
+        hint
+    } else {
+        usual.to_owned()
+    })
+}
+
 fn counted_family(name: &str, options: &SeriesOptions) -> Result<CountedFamily, OptionError> {
     let network = Some((options.network_bits, options.network_bits6));
     let key = |part: &str| match part {
@@ -68,10 +82,7 @@ fn counted_family(name: &str, options: &SeriesOptions) -> Result<CountedFamily, 
         other => Column::by_name(other)
             .filter(|column| column.column_type() != ColumnType::Elements)
             .map(|column| KeyColumn { column, network: None })
-            .ok_or_else(|| {
-                OptionError::new("by", format!("'{other}' is no column to count by"))
-                    .with_hint("a column of flows, several joined by '+', or total, interface, host, network, port, as")
-            }),
+            .ok_or_else(|| no_column(other)),
     };
     let keys: Vec<KeyColumn> =
         if name == "total" { Vec::new() } else { name.split('+').map(key).collect::<Result<_, _>>()? };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_capture::{
-    CaptureEnd, FileEnds, FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, open_files, open_live,
+    CaptureEnd, FileEnds, FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, check_live, open_files,
+    open_live,
 };
 use weir_chain::{FileEnd, Notices, OptionError, TimeSpan};
 use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Selection, Timeouts};
@@ -71,6 +72,11 @@ impl Configuration {
     pub(super) fn interfaces(&self) -> String {
         let names = self.live.as_ref().map(|live| live.interfaces.join(", ")).unwrap_or_default();
         format!("interface {names}")
+    }
+
+    /// Finds out whether what packets come from is there: interfaces. Files that cannot be read are counted once it runs.
+    pub(super) fn check(&self) -> Result<(), SourceError> {
+        self.live.as_ref().map_or(Ok(()), check_live)
     }
 
     /// Opens what packets come from.

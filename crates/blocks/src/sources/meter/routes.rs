@@ -84,6 +84,11 @@ impl RouteFiles {
         Ok(OpenRoutes { routes, watch })
     }
 
+    /// Finds out whether the files can be used.
+    pub(super) fn check(&self) -> Result<(), ComponentError> {
+        self.load().map(drop)
+    }
+
     fn load(&self) -> Result<(RouteTable, Vec<LoadReport>), ComponentError> {
         let unusable = |error| ComponentError::caused("routes cannot be used", error);
         let mut builder = RouteTableBuilder::new(self.choice);

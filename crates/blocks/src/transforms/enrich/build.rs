@@ -1,6 +1,6 @@
 //! What is made of the options.
 
-use weir_chain::{Built, ComponentContext, Opener, OptionError};
+use weir_chain::{Built, ComponentContext, ComponentError, Opener, OptionError};
 use weir_flow::Column;
 
 use super::names::{Limits, Names, system_resolver};
@@ -18,6 +18,11 @@ impl EnrichOptions {
     }
 }
 
+/// Finds out whether the files of these options can be read.
+pub fn check(options: &EnrichOptions) -> Result<(), ComponentError> {
+    Tables::load(options).map(drop)
+}
+
 pub(super) fn configure(options: EnrichOptions) -> Result<Opener, OptionError> {
     let made: Vec<_> = plan::made(&options).collect();
     if made.is_empty() {
@@ -32,6 +37,7 @@ pub(super) fn configure(options: EnrichOptions) -> Result<Opener, OptionError> {
         negative_ttl: options.dns_negative_ttl.duration(),
     };
     Ok(Box::new(move |context: &ComponentContext| {
+        // as `check` does
         let tables = Tables::load(&options)?;
         let start = || Names::start(limits, &system_resolver(), &context.counters);
         let names = options.reverse_dns.then(start).transpose()?;

@@ -2,62 +2,33 @@
 
 use std::env;
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use toml::Table;
-use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions, SealingOptions};
-use weir_blocks::sinks::statistics::{SeriesOptions, StatisticsSinkOptions};
+use weir_blocks::sinks::archive::ArchiveSinkOptions;
+use weir_blocks::sinks::statistics::StatisticsSinkOptions;
 use weir_blocks::sources::collector::CollectorSourceOptions;
-use weir_blocks::sources::collector::options::{
-    ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
-};
 use weir_blocks::sources::meter::MeterSourceOptions;
-use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
-use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
-use weir_chain::options::OptionSpec;
-use weir_chain::{ByteSize, ChainBuilder, OptionError, Options, TimeSpan, options};
-use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
+use weir_blocks::transforms::enrich::EnrichOptions;
+use weir_chain::{ByteSize, ChainBuilder, OptionError, Options};
 use weir_serve::{
     AuditOptions, ConfigFile, DownloadOptions, FlightOptions, HttpOptions, Ingest, IngestOptions, PostgresOptions,
-    QuestionOptions, Reloaded, Reloader, Server, ServiceOptions, granting,
+    QuestionOptions, Reloaded, Reloader, ServiceOptions, granting,
 };
-use weir_sql::{EnrichmentFiles, VersionLimits};
 
 use super::Args;
-use super::chains::{Chains, locked};
+use super::chains::locked;
+use super::origin::{Origin, in_file, log_stronger};
 use super::reload_signals::ReloadSignals;
+use super::sections::{
+    ArchiveSection, ChainSection, CollectSection, DashboardSection, EnrichmentSection, MeterSection, SECTIONS,
+    StatisticsSection, WatchSection,
+};
 use crate::command::collect::{CollectingSources, collecting};
-use crate::command::{series, show_or_build};
+use crate::command::series;
 
-/// The sections of a configuration.
-pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
-    ("http", "How the service listens, and limits of connections"),
-    ("questions", "How much questions may use"),
-    ("archive", "Where the archive is, how it is sealed, and what is kept"),
-    ("collect", "Where datagrams and connections come in"),
-    ("meter", "Interfaces whose packets are metered into the archive"),
-    #[cfg(feature = "snmp")]
-    ("snmp", "Agents that are asked for names, speeds and counters of interfaces"),
-    ("ingest", "How flows that programs push over HTTP are taken into the archive"),
-    ("chain", "Chains that run beside the service"),
-    ("download", "Files that are fetched over HTTP, for other sections"),
-    ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
-    ("statistics", "What statistics are kept of"),
-    ("watch", "Where watches are"),
-    ("dashboards", "Where dashboards are"),
-    ("postgres", "How the wire of Postgres is spoken"),
-    ("flight", "How Flight SQL is spoken"),
-    ("audit", "Where it is written down who asked what"),
-    ("access", "Where more users and the key of pseudonyms are"),
-    ("roles", "Roles of your own: what their users may do and see"),
-    ("users", "Who may ask"),
-];
-
-/// How often interfaces that have gone away are tried again, unless a section says otherwise.
-const INTERFACE_RETRY: TimeSpan = TimeSpan::from_secs(5);
 /// Sections that are read again while the service runs.
 const READ_AGAIN: &[&str] = &["access", "roles", "users"];
 /// The section whose files are read again, and whose names of files are those of questions then; what is kept with flows goes on to be
@@ -65,175 +36,6 @@ const READ_AGAIN: &[&str] = &["access", "roles", "users"];
 const ENRICHMENT: &str = "enrichment";
 /// The section of which may change who may send.
 const COLLECT: &str = "collect";
-
-options! {
-    /// The section `archive`.
-    struct ArchiveSection {
-        /// Folder of the archive.
-        folder: Option<PathBuf>,
-    }
-    includes {
-        /// When tails are sealed.
-        sealing: SealingOptions,
-        /// What is kept.
-        retention: RetentionOptions,
-    }
-}
-
-options! {
-    /// The section `collect`, which has the options of the source `collector`.
-    struct CollectSection {}
-    includes {
-        /// Where datagrams and connections come in.
-        listening: ListenOptions,
-        /// Limits of connections.
-        connections: ConnectionOptions,
-        /// Certificates.
-        tls: ListenerTlsOptions,
-        /// Other collectors.
-        relaying: RelayingOptions,
-        /// Limits of decoders.
-        limits: LimitOptions,
-    }
-}
-
-impl From<CollectSection> for CollectorSourceOptions {
-    fn from(section: CollectSection) -> Self {
-        let CollectSection { listening, connections, tls, relaying, limits } = section;
-        Self { archive: None, listening, connections, tls, relaying, limits }
-    }
-}
-
-options! {
-    /// A section `meter`, which has the options of the source `meter`.
-    struct MeterSection {
-        /// Capture on these interfaces; it takes CAP_NET_RAW. When all of them have gone away they are tried again, as
-        /// interface_retry says: those that are not to wait for others have a section of their own.
-        interfaces: Vec<String>,
-        /// Address of the exporter that flows have.
-        exporter: IpAddr = IpAddr::from([127, 0, 0, 1]),
-        /// Keep only flows that match, in nfdump's filter language; the others are counted in the books under
-        /// records_filtered.
-        filter: Option<String>,
-    }
-    includes {
-        /// Which packets.
-        packets: PacketOptions,
-        /// What a flow is.
-        flows: FlowOptions,
-        /// What flows have besides their counters.
-        measured: MeasureOptions,
-        /// What flows have of the networks of their addresses.
-        routing: RouteOptions,
-    }
-}
-
-impl From<MeterSection> for MeterSourceOptions {
-    fn from(section: MeterSection) -> Self {
-        let MeterSection { interfaces, exporter, filter, packets, flows, measured, routing } = section;
-        let packets = PacketOptions { interface_retry: packets.interface_retry.or(Some(INTERFACE_RETRY)), ..packets };
-        Self { interfaces, exporter, filter, packets, flows, measured, routing, ..Self::default() }
-    }
-}
-
-options! {
-    /// A section `chain`.
-    struct ChainSection {
-        /// The chain file, as weir chain run takes it. The chain begins when the service answers and ends with it; one that ends
-        /// before is reported, and the service goes on.
-        file: PathBuf,
-    }
-}
-
-options! {
-    /// The section `enrichment`, which has files of the transform `enrich`.
-    struct EnrichmentSection {
-        /// Ask for the names of hosts, and keep them with the flows.
-        reverse_dns: bool = false,
-        /// Keep at most this many versions of each file, for questions about the time when they were valid; the oldest are
-        /// dropped first.
-        versions_max: usize = 32 => 1..=10_000,
-        /// Keep at most this much of the versions of each file; the newest is kept in any case.
-        versions_size_max: ByteSize = ByteSize::from_mib(256) => 1..=1 << 40,
-    }
-    includes {
-        /// What is known of addresses.
-        addresses: AddressFileOptions,
-        /// What is known of exporters.
-        exporters: ExporterFileOptions,
-        /// What is known of routes.
-        routes: RouteFileOptions,
-    }
-}
-
-options! {
-    /// The section `statistics`, which has the options of the sink `statistics`.
-    struct StatisticsSection {
-        /// Folder of the statistics; the folder statistics of the archive without it.
-        folder: Option<PathBuf>,
-    }
-    includes {
-        /// What is counted, and in which steps.
-        series: SeriesOptions,
-    }
-}
-
-options! {
-    /// The section `watch`.
-    struct WatchSection {
-        /// Folder of watch files.
-        folder: PathBuf,
-        /// Keep the flows of windows of all watches in at most this much memory. When it is full, the watch that keeps most of it
-        /// leaves out flows, which are counted in `rows_over_memory`.
-        memory_max: ByteSize = ByteSize::from_mib(1024) => 1..=1 << 50,
-    }
-}
-
-options! {
-    /// The section `dashboards`.
-    struct DashboardSection {
-        /// Folder of the files of dashboards.
-        folder: PathBuf,
-    }
-}
-
-impl EnrichmentSection {
-    /// The files that questions look into: what was collected before they were named has nothing of them.
-    fn files(self) -> EnrichmentFiles {
-        let AddressFileOptions { asn_mmdb, geo_mmdb, labels } = self.addresses;
-        let limits = VersionLimits { versions_max: self.versions_max, octets_max: self.versions_size_max.bytes() };
-        let (interfaces, routes) = (self.exporters.interfaces, self.routes.routes);
-        // the service knows the archive, where versions are
-        EnrichmentFiles { asn_mmdb, routes, geo_mmdb, labels, interfaces, versions: None, limits: Some(limits) }
-    }
-}
-
-/// The options of each section, by its name.
-pub(in crate::command) fn specs(section: &str) -> Vec<OptionSpec> {
-    match section {
-        "http" => HttpOptions::specs(),
-        "questions" => QuestionOptions::specs(),
-        "archive" => ArchiveSection::specs(),
-        "collect" => CollectSection::specs(),
-        "meter" => MeterSection::specs(),
-        #[cfg(feature = "snmp")]
-        "snmp" => weir_snmp::SnmpOptions::specs(),
-        "ingest" => IngestOptions::specs(),
-        "chain" => ChainSection::specs(),
-        "download" => DownloadOptions::specs(),
-        "statistics" => StatisticsSection::specs(),
-        "watch" => WatchSection::specs(),
-        "dashboards" => DashboardSection::specs(),
-        "postgres" => PostgresOptions::specs(),
-        "flight" => FlightOptions::specs(),
-        "enrichment" => EnrichmentSection::specs(),
-        "audit" => AuditOptions::specs(),
-        "access" => AccessOptions::specs(),
-        "roles" => RoleOptions::specs(),
-        "users" => UserOptions::specs(),
-        _ => Vec::new(),
-    }
-}
 
 /// Reads every section, so that what is wrong with any of them is an error.
 pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> {
@@ -261,12 +63,13 @@ pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> 
 /// Files that are fetched.
 fn downloads(file: &ConfigFile) -> Result<Vec<DownloadOptions>, OptionError> {
     let downloads: Vec<DownloadOptions> = file.list("download")?;
-    downloads.iter().try_for_each(DownloadOptions::check)?;
-    let is_named_before = |number: usize, file: &Path| downloads[..number].iter().any(|other| other.file == file);
-    let twice = downloads.iter().enumerate().find(|(number, download)| is_named_before(*number, &download.file));
-    if let Some((_, download)) = twice {
-        let wrong = format!("[download] {} is the file of two sections [[download]]", download.file.display());
-        return Err(OptionError::new("file", wrong).with_hint("fetch each file by one section"));
+    for (number, download) in downloads.iter().enumerate() {
+        let placed = |error: OptionError| file.placed("download", number, error);
+        download.check().map_err(placed)?;
+        if downloads[..number].iter().any(|other| other.file == download.file) {
+            let wrong = format!("{} is the file of two sections [[download]]", download.file.display());
+            return Err(placed(OptionError::new("file", wrong).with_hint("fetch each file by one section")));
+        }
     }
     Ok(downloads)
 }
@@ -279,7 +82,7 @@ fn reloaded(file: &ConfigFile) -> Result<Reloaded, OptionError> {
 
 /// What a service has begun with, by which is known what takes a restart.
 struct Begun {
-    file: ConfigFile,
+    file: Arc<ConfigFile>,
     /// Where the command line has it collect, whatever the file says.
     listen: Vec<String>,
     is_collecting: bool,
@@ -316,9 +119,8 @@ fn senders(file: &ConfigFile, begun: &Begun) -> Result<Option<Table>, OptionErro
         }
         Ok(Some(section.into()))
     };
-    let (Some(now), Some(then)) = (options(file)?, options(&begun.file)?) else { return Ok(None) };
-    let in_section = |error: OptionError| OptionError { message: format!("[{COLLECT}] {}", error.message), ..error };
-    now.senders_after(&then).map_err(in_section)
+    let (Some(now), Some(then)) = (options(file)?, options(begun.file.as_ref())?) else { return Ok(None) };
+    now.senders_after(&then).map_err(|error| file.placed(COLLECT, 0, error))
 }
 
 /// What the service is, and what it collects.
@@ -333,23 +135,26 @@ pub(in crate::command) struct Settings {
     pub(super) watch_memory: Option<ByteSize>,
     /// Files that are fetched before it begins, and while it runs.
     pub(super) downloads: Vec<DownloadOptions>,
+    pub(super) collect: Option<CollectSection>,
+    pub(super) meters: Vec<MeterSection>,
+    #[cfg(feature = "snmp")]
+    pub(super) snmp: Vec<weir_snmp::SnmpOptions>,
+    pub(super) enrichment: EnrichmentSection,
+    /// Where all of it comes from.
+    pub(super) origin: Origin,
     archive: ArchiveSection,
-    collect: Option<CollectSection>,
-    meters: Vec<MeterSection>,
     /// Whether agents are asked for names of interfaces.
     is_polling: bool,
-    #[cfg(feature = "snmp")]
-    snmp: Vec<weir_snmp::SnmpOptions>,
-    enrichment: EnrichmentSection,
     statistics: Option<StatisticsSection>,
 }
 
 impl Settings {
     /// Reads the file, and applies the command line.
     pub(in crate::command) fn of(args: &Args) -> anyhow::Result<Self> {
-        let file = match &args.config {
-            Some(path) => read(path)?,
-            None => ConfigFile::default(),
+        let file = Arc::new(args.config.as_deref().map(read).transpose()?.unwrap_or_default());
+        let origin = Origin {
+            file: args.config.clone().map(|path| (path, Arc::clone(&file))),
+            replaced: args.replaced_sections(),
         };
         let named = |error: OptionError| in_file(args.config.as_deref(), &error);
         let archive: ArchiveSection = section(&file, "archive", &named)?.unwrap_or_default();
@@ -367,16 +172,12 @@ impl Settings {
         let (watches, watch_memory) = watch_section(&file, &named)?;
         let dashboards = section::<DashboardSection>(&file, "dashboards", &named)?.map(|section| section.folder);
         let statistics = section::<StatisticsSection>(&file, "statistics", &named)?;
-        let mut postgres: PostgresOptions = section(&file, "postgres", &named)?.unwrap_or_default();
-        postgres.listen = args.postgres.or(postgres.listen);
-        let mut flight: FlightOptions = section(&file, "flight", &named)?.unwrap_or_default();
-        flight.listen = args.flight.or(flight.listen);
+        let (postgres, flight) = wires(args, &file, &named)?;
         let folder = archive_folder(args, &archive)?;
         let Reloaded { users, enrichment, .. } = reloaded(&file).map_err(&named)?;
         let running = Arc::<Mutex<ReloadSignals>>::default();
         let audit = section::<AuditOptions>(&file, "audit", &named)?.unwrap_or_default();
-        let mut questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
-        questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
+        let questions = question_section(args, &file, &named)?;
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
         let is_collecting = collect.is_some() || !meters.is_empty() || ingest.is_some() || is_polling;
         let reloader = args.config.clone().map(|path| {
@@ -402,6 +203,7 @@ impl Settings {
             service,
             running,
             watch_memory,
+            origin,
             demo_rate: args.demo.then_some(args.demo_rate),
             archive,
             collect,
@@ -416,65 +218,49 @@ impl Settings {
         })
     }
 
-    /// Finds out whether the service could begin: what is wrong beyond the options themselves, such as files that are not there.
-    /// Nothing is fetched for it: files that are not there and will be are left out.
-    pub(in crate::command) fn check(mut self) -> anyhow::Result<()> {
-        self.leave_out_missing_downloads();
-        if let Some(chain) = self.chain() {
-            show_or_build(chain, false)?;
-        }
-        Chains::read(&self.chains)?;
-        Ok(Server::check(&self.service)?)
-    }
-
-    /// Leaves out files that are not there and are fetched at the start, and prints which.
-    fn leave_out_missing_downloads(&mut self) {
-        let files = self.downloads.iter().map(|download| &download.file);
-        let missing: Vec<PathBuf> = files.filter(|file| !file.exists()).cloned().collect();
-        for file in &missing {
-            eprintln!("{} is not there: it is fetched at the start", file.display());
-        }
-        let (kept, asked) = (&mut self.enrichment, &mut self.service.enrichment);
-        let named = [&mut kept.addresses.asn_mmdb, &mut kept.addresses.geo_mmdb, &mut kept.addresses.labels];
-        let of_exporters = [&mut kept.exporters.interfaces, &mut kept.exporters.exporters];
-        let of_questions = [&mut asked.asn_mmdb, &mut asked.geo_mmdb, &mut asked.labels, &mut asked.interfaces];
-        for file in named.into_iter().chain(of_exporters).chain(of_questions) {
-            file.take_if(|file| missing.contains(file));
-        }
-        kept.routes.routes.retain(|file| !missing.contains(file));
-        asked.routes.retain(|file| !missing.contains(file));
-        self.chains.retain(|file| !missing.contains(file));
-    }
-
     /// The chain that collects, meters and polls; `None` when it would do none of them.
     pub(super) fn chain(&self) -> Option<ChainBuilder> {
         let are_pushed = self.service.ingest.is_some();
         if self.collect.is_none() && self.meters.is_empty() && !are_pushed && !self.is_polling {
             return None;
         }
-        let folder = &self.service.archive;
-        let collector = self.collect.clone().map(CollectorSourceOptions::from);
-        let meters = self.meters.iter().cloned().map(MeterSourceOptions::from).collect();
-        let sink = ArchiveSinkOptions {
-            archive: folder.clone(),
-            sealing: self.archive.sealing.clone(),
-            retention: self.archive.retention.clone(),
-            ..ArchiveSinkOptions::default()
-        };
-        let statistics = self.statistics.as_ref().map(|section| StatisticsSinkOptions {
-            statistics: section.folder.clone().unwrap_or_else(|| folder.join(series::FOLDER)),
-            series: section.series.clone(),
-        });
-        let EnrichmentSection { reverse_dns, addresses, exporters, routes, .. } = self.enrichment.clone();
-        let enrichment = EnrichOptions { reverse_dns, addresses, exporters, routes, ..EnrichOptions::default() };
         let sources = CollectingSources {
-            collector,
-            meters,
+            collector: self.collector_options(),
+            meters: self.meter_options(),
             are_pushed,
             #[cfg(feature = "snmp")]
             snmp: self.snmp.clone(),
         };
-        Some(collecting(sources, enrichment, sink, statistics))
+        Some(collecting(sources, self.enrich_options(), self.archive_options(), self.statistics_options()))
+    }
+
+    pub(super) fn collector_options(&self) -> Option<CollectorSourceOptions> {
+        self.collect.clone().map(CollectorSourceOptions::from)
+    }
+
+    pub(super) fn meter_options(&self) -> Vec<MeterSourceOptions> {
+        self.meters.iter().cloned().map(MeterSourceOptions::from).collect()
+    }
+
+    pub(super) fn enrich_options(&self) -> EnrichOptions {
+        let EnrichmentSection { reverse_dns, addresses, exporters, routes, .. } = self.enrichment.clone();
+        EnrichOptions { reverse_dns, addresses, exporters, routes, ..EnrichOptions::default() }
+    }
+
+    pub(super) fn archive_options(&self) -> ArchiveSinkOptions {
+        ArchiveSinkOptions {
+            archive: self.service.archive.clone(),
+            sealing: self.archive.sealing.clone(),
+            retention: self.archive.retention.clone(),
+            ..ArchiveSinkOptions::default()
+        }
+    }
+
+    pub(super) fn statistics_options(&self) -> Option<StatisticsSinkOptions> {
+        self.statistics.as_ref().map(|section| StatisticsSinkOptions {
+            statistics: section.folder.clone().unwrap_or_else(|| self.service.archive.join(series::FOLDER)),
+            series: section.series.clone(),
+        })
     }
 }
 
@@ -515,16 +301,44 @@ fn snmp_sections(file: &ConfigFile) -> Result<Vec<weir_snmp::SnmpOptions>, Optio
         for polled in &section.exporters {
             // twice in the same section is an error of that section
             if *asked.entry(polled.exporter).or_insert(number) != number {
-                let wrong = format!("[snmp] {} is an exporter of two sections [[snmp]]", polled.exporter);
-                return Err(OptionError::new("exporters", wrong).with_hint("name each exporter in one section"));
+                let wrong = format!("{} is an exporter of two sections [[snmp]]", polled.exporter);
+                let wrong = OptionError::new("exporters", wrong).with_hint("name each exporter in one section");
+                return Err(file.placed("snmp", number, wrong));
             }
         }
     }
     Ok(sections)
 }
 
+/// The other protocols, which the command line may have listen elsewhere.
+fn wires(
+    args: &Args,
+    file: &ConfigFile,
+    named: &impl Fn(OptionError) -> anyhow::Error,
+) -> anyhow::Result<(PostgresOptions, FlightOptions)> {
+    let mut postgres: PostgresOptions = section(file, "postgres", named)?.unwrap_or_default();
+    postgres.listen = args.postgres.or(postgres.listen);
+    let mut flight: FlightOptions = section(file, "flight", named)?.unwrap_or_default();
+    flight.listen = args.flight.or(flight.listen);
+    Ok((postgres, flight))
+}
+
+/// What questions may use, and the corrections of sampling, which the command line or the environment may name.
+fn question_section(
+    args: &Args,
+    file: &ConfigFile,
+    named: &impl Fn(OptionError) -> anyhow::Error,
+) -> anyhow::Result<QuestionOptions> {
+    let mut questions: QuestionOptions = section(file, "questions", named)?.unwrap_or_default();
+    let (given, of_file) = (args.sampling_corrections.as_deref(), questions.sampling_corrections.as_deref());
+    log_stronger("questions", "sampling_corrections", given, of_file);
+    questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
+    Ok(questions)
+}
+
 /// The folder of the archive.
 fn archive_folder(args: &Args, archive: &ArchiveSection) -> anyhow::Result<PathBuf> {
+    log_stronger("archive", "folder", args.archive.as_deref(), archive.folder.as_deref());
     let folder = args.archive.clone().or_else(|| archive.folder.clone());
     folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)
 }
@@ -554,12 +368,6 @@ fn parsed(path: &Path) -> Result<ConfigFile, OptionError> {
 
 fn read(path: &Path) -> anyhow::Result<ConfigFile> {
     parsed(path).map_err(|error| in_file(Some(path), &error))
-}
-
-pub(in crate::command) fn in_file(path: Option<&Path>, error: &OptionError) -> anyhow::Error {
-    let place = path.map(|path| format!("{}: ", path.display())).unwrap_or_default();
-    let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    anyhow!("{place}{}{hint}", error.message)
 }
 
 /// A folder of ours where the user's programs keep their data (XDG Base Directory Specification).

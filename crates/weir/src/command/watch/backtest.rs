@@ -16,7 +16,7 @@ use super::JournalArgs;
 use super::timeline::{self, PICTURE_STEPS, Timeline};
 use crate::command::SamplingArgs;
 use crate::foreground_query::terminal;
-use crate::time_args::{moment, zone};
+use crate::time_args::{check_order, moment, zone};
 
 /// Columns of a terminal whose width is not known.
 const WIDTH_DEFAULT: usize = 80;
@@ -69,6 +69,7 @@ pub(super) struct TestArgs {
 }
 
 pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
+    check_order(args.from, args.until)?;
     let outcome = test(args, &args.file)?;
     let other = args.compare.as_ref().map(|file| test(args, file)).transpose()?;
     let named: Vec<(&str, &Outcome)> = match &other {
