@@ -60,7 +60,11 @@ impl CassandraStatistics {
 }
 
 impl StatisticsStore for CassandraStatistics {
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
+    fn store(
+        &mut self,
+        step: &StatisticsStep,
+        _is_stopping: &mut dyn FnMut() -> bool,
+    ) -> Result<StoredRows, StoreError> {
         let Self { runtime, options, connected } = self;
         runtime.block_on(store(options, connected, step)).map_err(Into::into)
     }

@@ -99,7 +99,11 @@ fn clean(message: &str) -> String {
 }
 
 impl StatisticsStore for RemoteWriteStore {
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
+    fn store(
+        &mut self,
+        step: &StatisticsStep,
+        _is_stopping: &mut dyn FnMut() -> bool,
+    ) -> Result<StoredRows, StoreError> {
         let series = samples(step, &self.options.labels);
         let rows = step.rows.num_rows() as u64;
         // requests of this step that were acknowledged before an error are not sent again

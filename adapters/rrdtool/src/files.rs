@@ -7,6 +7,11 @@ use weir_series::{Metric, MetricKind};
 /// Octets of a command, about: several readings go in one.
 const COMMAND_OCTETS: usize = 4_096;
 
+/// Octets of the name of a file, at most: rrdtool appends seven while it makes one, and some file systems take 143.
+const NAME_OCTETS_MAX: usize = 128;
+/// What the name of each file ends with.
+const ENDING: &str = ".rrd";
+
 /// The file of a series.
 #[derive(Debug, Clone, Copy)]
 pub struct RrdFile<'a> {
@@ -18,6 +23,8 @@ pub struct RrdFile<'a> {
     pub metrics: &'a [Metric],
     /// Steps that it keeps.
     pub rows: u64,
+    /// Whether one of this name that is there is replaced by a new one; otherwise there is an error, and it stays as it is.
+    pub is_replaced: bool,
 }
 
 impl RrdFile<'_> {
@@ -29,6 +36,9 @@ impl RrdFile<'_> {
     pub fn create(&self, start_secs: i64) -> String {
         let (step_secs, rows) = (u64::from(self.step_secs), self.rows);
         let mut command = format!("create {} --start {start_secs} --step {step_secs}", self.name);
+        if !self.is_replaced {
+            command.push_str(" --no-overwrite");
+        }
         for metric in self.metrics {
             let kind = if metric.kind == MetricKind::Counter { "ABSOLUTE" } else { "GAUGE" };
             let _ = write!(command, " DS:{}:{kind}:{}:0:U", metric.name, 2 * step_secs);
@@ -97,7 +107,7 @@ pub(crate) fn unknown(end_secs: i64, metrics: usize) -> String {
 }
 
 /// The name of a file, another one for each key, without letters that a shell or rrdtool reads otherwise: `-` for a blank, `,` for a
-/// colon, `+` for a slash, and `%` with its octets for every other one.
+/// colon, `+` for a slash, and `%` with its octets for every other one. Of a longer name there are the begin and a hash, after `%%`.
 pub fn file_name(by: &str, key: &str) -> String {
     let mut name = format!("{by}_");
     for letter in key.chars() {
@@ -111,8 +121,21 @@ pub fn file_name(by: &str, key: &str) -> String {
             }),
         }
     }
-    name.push_str(".rrd");
+    if name.len() + ENDING.len() > NAME_OCTETS_MAX {
+        let hash = format!("%%{:032x}", fnv_1a(name.as_bytes()));
+        // there are no other letters in it than those of ASCII, but perhaps in the name of a family
+        name.truncate(name.floor_char_boundary(NAME_OCTETS_MAX - ENDING.len() - hash.len()));
+        name.push_str(&hash);
+    }
+    name.push_str(ENDING);
     name
+}
+
+/// The hash FNV-1a of 128 bits (draft-eastlake-fnv): names must stay the same for years, in every version.
+fn fnv_1a(octets: &[u8]) -> u128 {
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    const OFFSET_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    octets.iter().fold(OFFSET_BASIS, |hash, octet| (hash ^ u128::from(*octet)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]

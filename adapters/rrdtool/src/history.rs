@@ -9,10 +9,8 @@ use weir_series::{
 
 use crate::files::reading;
 
-/// Readings that are in memory at once, about.
+/// Readings that are in memory at once.
 const READINGS_MAX: usize = 1_000_000;
-/// Series that are read at once, at most.
-const SERIES_MAX: usize = 4_096;
 
 /// The steps before one, as far as they are kept.
 pub(crate) struct History<'a> {
@@ -20,6 +18,7 @@ pub(crate) struct History<'a> {
     resolution: Resolution,
     oldest_secs: i64,
     until_secs: i64,
+    newest_end_secs: i64,
     /// Keys are there before the steps that have them, and the steps are there already.
     catalogue: OnceCell<Catalogue>,
     /// Steps that cannot be read, the first of them that were found.
@@ -36,11 +35,13 @@ impl<'a> History<'a> {
         let kept_secs = i64::try_from(resolution.keep_secs).unwrap_or(i64::MAX);
         let oldest_secs = step.time_secs.saturating_sub(kept_secs);
         let oldest_secs = extent.map_or(step.time_secs, |(first_secs, _)| first_secs.max(oldest_secs));
+        let newest_secs = extent.map_or(step.time_secs, |(_, last_secs)| last_secs.max(step.time_secs));
         Ok(Self {
             series,
             resolution,
             oldest_secs,
             until_secs: step.time_secs,
+            newest_end_secs: newest_secs.saturating_add(i64::from(step.step_secs)),
             catalogue: OnceCell::new(),
             damage: None,
         })
@@ -51,31 +52,39 @@ impl<'a> History<'a> {
         self.resolution.keep_secs / u64::from(self.resolution.step_secs.max(1))
     }
 
-    /// How many series may be read at once.
-    pub(crate) fn series_max(&self) -> usize {
-        let steps = self.until_secs.saturating_sub(self.oldest_secs) / i64::from(self.resolution.step_secs.max(1));
-        (READINGS_MAX / usize::try_from(steps).unwrap_or(0).max(1)).clamp(1, SERIES_MAX)
+    /// When the newest step ends that the statistics have: a file that was updated later is ahead of them.
+    pub(crate) fn newest_end_secs(&self) -> i64 {
+        self.newest_end_secs
     }
 
-    /// For each of some keys of a family, which were updated last at a time or never, the steps after it that are known: when each
-    /// begins, and what a file gets of it.
+    /// From when on a file lacks steps that was updated last at a time, or never.
+    pub(crate) fn first_secs(&self, last_update_secs: Option<i64>) -> i64 {
+        // a step that begins before the last update may end after it
+        let step_secs = i64::from(self.resolution.step_secs);
+        let first_secs = last_update_secs.map_or(self.oldest_secs, |last| last.saturating_sub(step_secs - 1));
+        first_secs.clamp(self.oldest_secs.min(self.until_secs), self.until_secs)
+    }
+
+    /// Until when readings of N series that begin at a time may be in memory at once; not beyond the step at hand.
+    pub(crate) fn slice_end_secs(&self, from_secs: i64, series: usize) -> i64 {
+        let steps = (READINGS_MAX / series.max(1)).max(1) as i64;
+        from_secs.saturating_add(steps.saturating_mul(i64::from(self.resolution.step_secs))).min(self.until_secs)
+    }
+
+    /// For each of some keys of a family the known steps that begin from one time until another: when each begins, and what a
+    /// file gets of it.
     pub(crate) fn readings(
         &mut self,
         by: &str,
-        wanted: &[(&str, Option<i64>)],
+        keys: &[&str],
+        (from_secs, until_secs): (i64, i64),
     ) -> Result<Vec<Vec<(i64, String)>>, StoreError> {
         let series = self.series;
-        let Some((id, family)) = series.family(by) else { return Ok(vec![Vec::new(); wanted.len()]) };
+        let Some((id, family)) = series.family(by) else { return Ok(vec![Vec::new(); keys.len()]) };
         let catalogue = self.catalogue()?;
-        let ids: Vec<Option<SeriesId>> = wanted.iter().map(|(key, _)| catalogue.id(id, key)).collect();
+        let ids: Vec<Option<SeriesId>> = keys.iter().map(|key| catalogue.id(id, key)).collect();
         let listed: Vec<SeriesId> = ids.iter().flatten().copied().collect();
-        // a step that begins before the last update may end after it
-        let step_secs = i64::from(self.resolution.step_secs);
-        let first_secs = |last: Option<i64>| {
-            last.map_or(self.oldest_secs, |last| last.saturating_sub(step_secs - 1)).max(self.oldest_secs)
-        };
-        let from_secs = wanted.iter().map(|(_, last)| first_secs(*last)).min().unwrap_or(self.until_secs);
-        let fetched = series.fetch(id, Some(&listed), self.resolution, from_secs, self.until_secs);
+        let fetched = series.fetch(id, Some(&listed), self.resolution, from_secs, until_secs);
         let mut fetched = fetched.map_err(|error| unreadable(&error))?;
         if family.coverage == Coverage::Complete {
             fetched.add_silent(listed.iter().copied());

@@ -25,6 +25,12 @@ pub enum RrdError {
         /// What the system says.
         source: io::Error,
     },
+    /// Another process keeps files in the folder up to date: the same steps would come twice.
+    #[error("another process keeps the files in {} up to date", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The program cannot be run.
     #[error("cannot run {}, which makes and updates the files", program.display())]
     Program {

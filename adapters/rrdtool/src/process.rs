@@ -16,7 +16,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long it may take to end when there are no more commands.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Octets that are kept of its standard error.
-const SAID_OCTETS: u64 = 2_048;
+const STDERR_OCTETS: u64 = 2_048;
 
 /// A running rrdtool. It ends when this is dropped.
 #[derive(Debug)]
@@ -24,12 +24,13 @@ pub struct Rrdtool {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    said: Receiver<String>,
+    /// The beginning of its standard error, once it has ended.
+    stderr_text: Receiver<String>,
     has_answered: bool,
 }
 
-/// What a command prints, or the error that it ends with.
-pub type Answer = Result<Option<String>, String>;
+/// The lines that a command prints, or the error that it ends with.
+pub type Answer = Result<Vec<String>, String>;
 
 /// rrdtool answers no more. Commands without an answer may have been done or not.
 #[derive(Debug, thiserror::Error)]
@@ -56,11 +57,11 @@ impl Rrdtool {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let Some(((input, output), errors)) = pipes else { return Err(io::Error::other("it has no pipes")) };
-        let ((lines_to, lines), (said_to, said)) = (channel(), channel());
+        let ((lines_to, lines), (stderr_to, stderr_text)) = (channel(), channel());
         let thread = |name: &str| thread::Builder::new().name(name.to_owned());
         thread("weir-rrdtool").spawn(move || read_lines(output, &lines_to))?;
-        thread("weir-rrd-errors").spawn(move || read_errors(errors, &said_to))?;
-        Ok(Self { child, input: Some(input), lines, said, has_answered: false })
+        thread("weir-rrd-errors").spawn(move || read_errors(errors, &stderr_to))?;
+        Ok(Self { child, input: Some(input), lines, stderr_text, has_answered: false })
     }
 
     /// Has commands done, each on a line, and hands on their answers in the same order.
@@ -103,13 +104,13 @@ impl Rrdtool {
     }
 
     fn answer(&mut self) -> Result<Answer, RrdtoolEnd> {
-        let mut printed = None;
+        let mut printed = Vec::new();
         let answer = loop {
             match self.lines.recv_timeout(ANSWER_TIMEOUT) {
                 Ok(line) if line.starts_with("OK ") => break Ok(printed),
                 Ok(line) => match line.strip_prefix("ERROR: ") {
                     Some(error) => break Err(error.to_owned()),
-                    None => printed = Some(line),
+                    None => printed.push(line),
                 },
                 Err(RecvTimeoutError::Disconnected) => return Err(self.ended(None)),
                 Err(RecvTimeoutError::Timeout) => {
@@ -122,7 +123,7 @@ impl Rrdtool {
         Ok(answer)
     }
 
-    /// Ends it, and says how it ended.
+    /// Ends it, and gives how it ended.
     fn ended(&mut self, why: Option<String>) -> RrdtoolEnd {
         let status = self.end();
         let is_crash = self.has_answered && why.is_none() && status.as_ref().is_ok_and(|status| is_crash(*status));
@@ -131,9 +132,9 @@ impl Rrdtool {
             Err(error) => format!("rrdtool has ended: {error}"),
         };
         let mut why = why.unwrap_or_else(how);
-        let said = self.said.recv_timeout(END_TIMEOUT).unwrap_or_default();
-        if !said.is_empty() {
-            why = format!("{why}: {said}");
+        let stderr_text = self.stderr_text.recv_timeout(END_TIMEOUT).unwrap_or_default();
+        if !stderr_text.is_empty() {
+            why = format!("{why}: {stderr_text}");
         }
         RrdtoolEnd { why, is_crash }
     }
@@ -169,10 +170,37 @@ fn is_crash(status: ExitStatus) -> bool {
 /// When a file was updated last, in seconds since the epoch: of the answer to `last` and its name.
 ///
 /// # Errors
-/// When rrdtool cannot read it: what it says.
+/// When rrdtool cannot read it: what it answers.
 pub fn last_update(answer: Answer) -> Result<i64, String> {
-    let printed = answer?.unwrap_or_default();
+    let printed = answer?.pop().unwrap_or_default();
     printed.trim().parse().map_err(|_| format!("'{}' is no time", printed.escape_debug()))
+}
+
+/// What rrdtool knows of a file, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Length of its steps in seconds.
+    pub step_secs: u32,
+    /// When it was updated last, in seconds since the epoch.
+    pub last_update_secs: i64,
+}
+
+/// What is known of a file: of the answer to `info` and its name.
+///
+/// # Errors
+/// When rrdtool cannot read it: what it answers.
+pub fn file_info(answer: Answer) -> Result<FileInfo, String> {
+    let lines = answer?;
+    let value = |name: &str| {
+        let found = lines.iter().find_map(|line| line.split_once(" = ").filter(|(known, _)| *known == name));
+        found.map(|(_, value)| value).ok_or_else(|| format!("rrdtool does not know its {name}"))
+    };
+    let wrong = |text: &str| format!("'{}' is no number", text.escape_debug());
+    let [step, last_update] = [value("step")?, value("last_update")?];
+    Ok(FileInfo {
+        step_secs: step.parse().map_err(|_| wrong(step))?,
+        last_update_secs: last_update.parse().map_err(|_| wrong(last_update))?,
+    })
 }
 
 fn read_lines(output: ChildStdout, lines: &Sender<String>) {
@@ -188,14 +216,14 @@ fn read_lines(output: ChildStdout, lines: &Sender<String>) {
 }
 
 /// Reads standard error to its end, so that it never waits for a reader, and hands on the beginning.
-fn read_errors(errors: ChildStderr, said: &Sender<String>) {
+fn read_errors(errors: ChildStderr, stderr_text: &Sender<String>) {
     let mut octets = Vec::new();
-    let mut beginning = errors.take(SAID_OCTETS);
+    let mut beginning = errors.take(STDERR_OCTETS);
     // what cannot be read was not printed
     let _ = beginning.read_to_end(&mut octets);
     let _ = io::copy(&mut beginning.into_inner(), &mut io::sink());
     let text = String::from_utf8_lossy(&octets).into_owned();
     let clean = text.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    // whoever asks may have gone
-    let _ = said.send(clean);
+    // the receiver may have gone
+    let _ = stderr_text.send(clean);
 }

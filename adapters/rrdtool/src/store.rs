@@ -1,58 +1,53 @@
-//! Steps into commands, and answers into what becomes of the step.
+//! Steps into updates of files, and answers into the outcome of the step.
 //!
-//! A file that was updated until the step begins, or that nothing can have come for since, gets the step; every other one, and each
-//! that is new, gets what it lacks before it. What rrdtool answers decides: an error is about a file, whose row counts as refused
-//! when it fails twice, and the others go on. A disk that has no space for another file is waited for, as is a folder that takes none, and
-//! so is rrdtool itself, which is started again when it has ended.
+//! Of each file it is known when it was updated last, if rrdtool has confirmed that to this process or the file has everything before
+//! the step at hand: it gets the step. Of any other file, after an error too, rrdtool is asked, and what it lacks is read from
+//! the statistics and comes before the step. A file that cannot be updated twice is left for a while; its row counts as refused, and the
+//! others go on. A disk that has no space for another file is waited for, as is a folder that takes none, and so is rrdtool itself.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
-use arrow::array::{Array, AsArray, UInt64Array};
-use arrow::datatypes::{UInt32Type, UInt64Type};
 use weir_forward::{StatisticsStep, StatisticsStore, StoreError, StoredRows};
-use weir_series::{Family, Metric, SeriesStore};
+use weir_series::SeriesStore;
 
-use crate::files::{RrdFile, file_name, reading, unknown};
+use crate::commands::{CRASHES_MAX, CommandRunner, FileCommands};
+use crate::files::{RrdFile, unknown};
 use crate::history::{History, unreadable};
-use crate::process::{Answer, Rrdtool, last_update};
+use crate::process::file_info;
+use crate::rows::{Row, end_secs, rows};
 use crate::{RrdError, RrdOptions};
 
 /// How often a file is tried with a step.
 const ATTEMPTS: usize = 2;
-/// How often rrdtool may crash over a file until it is left alone.
-const CRASHES_MAX: u32 = 3;
-/// Files of which it is remembered when they were updated last.
+/// Steps for which a file is left that was refused again and again.
+const PAUSE_STEPS_MAX: u32 = 64;
+/// Files of which it is remembered when they were updated last, and those that are left.
 const FILES_MAX: usize = 1 << 20;
+/// Series that are read from the statistics at once: between them it is looked at whether forwarding stops.
+const SERIES_MAX: usize = 256;
 /// Files whose errors are logged.
 const REPORTED_MAX: usize = 20;
 /// What the folder is tried with when a file cannot be made, in octets at most.
 const TRIAL_OCTETS_MAX: u64 = 1 << 24;
 /// The name of the file that the folder is tried with.
 const TRIAL: &str = ".weir-trial";
-/// Errors that are not about one file, and pass.
-const PASSING: [&str; 5] = [
-    "No space left on device",
-    "Disk quota exceeded",
-    "Read-only file system",
-    "Too many open files",
-    "Cannot allocate memory",
-];
 
 /// Keeps files of rrdtool up to date.
 #[derive(Debug)]
 pub struct RrdStore {
     options: RrdOptions,
-    rrdtool: Option<Rrdtool>,
+    runner: CommandRunner,
+    /// Files that have everything until their last update that they can have. One for which commands are on their way is not
+    /// among them.
     files: HashMap<String, FileState>,
-    /// When the first step begins that was handed over: what came after it was handed over, too.
-    since_secs: i64,
-    /// Files over which rrdtool has crashed, and how often since they were updated.
-    crashes: HashMap<String, u32>,
+    pauses: HashMap<String, Pause>,
     /// Files whose errors were logged.
     reported: HashSet<String>,
     is_damage_logged: bool,
+    /// The last to be dropped: rrdtool has ended before another process may begin.
+    _lock: FolderLock,
 }
 
 /// What is known of a file.
@@ -62,192 +57,206 @@ struct FileState {
     metrics: usize,
 }
 
-/// A row of a step on its way into a file.
-struct Row<'a> {
-    by: &'a str,
-    key: &'a str,
-    file: String,
-    metrics: &'a [Metric],
-    reading: String,
-    /// Whether the step knows of the series only that there was nothing of it.
-    is_silent: bool,
+/// For how long a file is left that was refused.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pause {
+    /// Steps until it is tried again.
+    steps_left: u32,
+    /// The same when it is refused once more.
+    steps_next: u32,
 }
 
-/// The columns of a step that say something of a family.
-struct FamilyColumns<'a> {
-    metrics: &'a [Metric],
-    /// For each metric its values.
-    values: Vec<Option<&'a UInt64Array>>,
+/// The lock of a folder. It is gone with the process.
+#[derive(Debug)]
+struct FolderLock(File);
+
+/// A step, and its rows.
+struct StepRows<'a> {
+    step: &'a StatisticsStep,
+    rows: &'a [Row<'a>],
+    /// The names of their files.
+    names: Vec<&'a str>,
 }
 
-/// A command for a file, which is named by its place in a list.
-type Command = (usize, String);
-/// Files for which commands failed, by the same places, and why.
+/// A row by its place, and when its file was updated last; `None` when there is none.
+type LastUpdate = (usize, Option<i64>);
+/// Rows whose files could not be updated, and why.
 type Failed = BTreeMap<usize, String>;
 
 impl RrdStore {
     /// A store of files in a folder, which is made when it is not there.
     ///
     /// # Errors
-    /// When it cannot be made, and when rrdtool cannot be run.
+    /// When it cannot be made or another process has it, and when rrdtool cannot be run.
     pub fn new(options: RrdOptions) -> Result<Self, RrdError> {
         let folder = |source| RrdError::Folder { path: options.folder.clone(), source };
         fs::create_dir_all(&options.folder).map_err(folder)?;
+        let lock = FolderLock::new(&options.folder)?;
         let program = |source| RrdError::Program { program: options.program.clone(), source };
-        let rrdtool = Rrdtool::start(&options.program, &options.folder).map_err(program)?;
+        let runner = CommandRunner::start(&options).map_err(program)?;
         Ok(Self {
             options,
-            rrdtool: Some(rrdtool),
+            runner,
             files: HashMap::new(),
-            since_secs: i64::MAX,
-            crashes: HashMap::new(),
+            pauses: HashMap::new(),
             reported: HashSet::new(),
             is_damage_logged: false,
+            _lock: lock,
         })
     }
 
     /// Brings the files of some rows up to a step.
     fn update(
         &mut self,
-        rows: &[Row<'_>],
+        work: &StepRows<'_>,
         places: &[usize],
-        step: &StatisticsStep,
         history: &mut History<'_>,
+        is_stopping: &mut dyn FnMut() -> bool,
     ) -> Result<Failed, StoreError> {
-        let names: Vec<&str> = rows.iter().map(|row| row.file.as_str()).collect();
-        let end_secs = end_secs(step);
-        let mut failed = self.look_up(rows, &names, places)?;
-        let mut commands: Vec<Command> = Vec::new();
-        let mut behind: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let StepRows { step, rows, .. } = *work;
+        let (mut failed, last_updates) = self.look_up(work, places)?;
+        let mut updates: Vec<FileCommands> = Vec::new();
+        let mut behind: BTreeMap<&str, Vec<LastUpdate>> = BTreeMap::new();
         for &place in places.iter().filter(|place| !failed.contains_key(*place)) {
-            let row = &rows[place];
-            match self.last_update_secs(&row.file) {
-                Some(last) if last >= end_secs => {}
-                Some(last) if last >= self.since_secs => {
-                    let file = row.as_file(step, history);
-                    let updates = file.updates(Some(last), [(step.time_secs, row.reading.clone())]);
-                    commands.extend(updates.into_iter().map(|command| (place, command)));
+            let (row, last_update) = (&rows[place], last_updates.get(&place).copied());
+            match self.files.get(&row.file).map(|state| state.last_update_secs) {
+                Some(last) if last > history.newest_end_secs() => {
+                    failed.insert(place, format!("it was updated until {last} s already, later than the statistics"));
+                }
+                Some(last) if last >= end_secs(step) => {}
+                Some(last) => {
+                    let file = row.as_file(step.step_secs, history.rows());
+                    let commands = file.updates(Some(last), [(step.time_secs, row.reading.clone())]);
+                    updates.extend(FileCommands::new(place, commands));
                 }
                 // once there is something of it, it gets the silence before
-                None if row.is_silent => {}
-                _ => behind.entry(row.by).or_default().push(place),
+                None if row.is_silent && last_update.is_none() => {}
+                None => behind.entry(row.by).or_default().push((place, last_update)),
             }
         }
-        self.send(rows, &names, &commands, end_secs, &mut failed)?;
-        for (by, places) in behind {
-            for places in places.chunks(history.series_max()) {
-                let wanted: Vec<(&str, Option<i64>)> =
-                    places.iter().map(|place| (rows[*place].key, self.last_update_secs(names[*place]))).collect();
-                let readings = history.readings(by, &wanted)?;
-                let mut commands: Vec<Command> = Vec::new();
-                for ((&place, (_, last)), mut readings) in places.iter().zip(wanted).zip(readings) {
-                    readings.push((step.time_secs, rows[place].reading.clone()));
-                    let updates = rows[place].as_file(step, history).updates(last, readings);
-                    commands.extend(updates.into_iter().map(|command| (place, command)));
-                }
-                self.send(rows, &names, &commands, end_secs, &mut failed)?;
+        self.send(work, updates, Some(end_secs(step)), &mut failed)?;
+        for mut files in behind.into_values() {
+            // those that lack about as much are read together
+            files.sort_by_key(|(_, last_update)| *last_update);
+            for files in files.chunks(SERIES_MAX) {
+                self.make_up(work, files.to_vec(), history, is_stopping, &mut failed)?;
             }
         }
         Ok(failed)
     }
 
-    fn last_update_secs(&self, file: &str) -> Option<i64> {
-        self.files.get(file).map(|state| state.last_update_secs)
-    }
-
-    /// Asks when files were updated last that are there and of which it is not known.
-    fn look_up(&mut self, rows: &[Row<'_>], names: &[&str], places: &[usize]) -> Result<Failed, StoreError> {
+    /// Asks when files were updated last that are there and of which it is not known. Those that have everything before the step
+    /// are known from then on.
+    fn look_up(&mut self, work: &StepRows<'_>, places: &[usize]) -> Result<(Failed, BTreeMap<usize, i64>), StoreError> {
         if self.files.len() > FILES_MAX {
             self.files.clear();
         }
-        let mut failed = Failed::new();
-        let mut commands: Vec<Command> = Vec::new();
+        let (mut failed, mut last_updates) = (Failed::new(), BTreeMap::new());
+        let mut commands: Vec<FileCommands> = Vec::new();
         for &place in places {
-            let name = names[place];
-            if self.crashes.get(name).is_some_and(|crashes| *crashes >= CRASHES_MAX) {
+            let name = work.names[place];
+            if self.runner.is_crashing(name) {
                 failed.insert(place, format!("rrdtool crashed over it {CRASHES_MAX} times"));
-            } else if !self.files.contains_key(name) && self.options.folder.join(name).exists() {
-                commands.push((place, format!("last {name}")));
+            } else if !self.files.contains_key(name) && self.is_there(name)? {
+                commands.extend(FileCommands::new(place, vec![format!("info {name}")]));
             }
         }
-        let mut found = Vec::new();
-        self.ask(names, &commands, |place, answer| match last_update(answer) {
-            Ok(last_update_secs) => found.push((place, last_update_secs)),
-            Err(error) => {
-                failed.insert(place, error);
+        let mut outcomes = self.runner.run(&work.names, commands)?;
+        let step_secs = work.step.step_secs;
+        for (place, answer) in std::mem::take(&mut outcomes.answers) {
+            match file_info(answer) {
+                Ok(info) if info.step_secs != step_secs => {
+                    let found = info.step_secs;
+                    let why =
+                        format!("it has steps of {found} s, not of {step_secs} s; another folder keeps them apart");
+                    failed.insert(place, why);
+                }
+                Ok(info) => {
+                    let (last_update_secs, metrics) = (info.last_update_secs, work.rows[place].metrics.len());
+                    if last_update_secs >= work.step.time_secs {
+                        self.files.insert(work.names[place].to_owned(), FileState { last_update_secs, metrics });
+                    }
+                    last_updates.insert(place, last_update_secs);
+                }
+                Err(error) => {
+                    failed.insert(place, error);
+                }
             }
-        })?;
-        for (place, last_update_secs) in found {
-            let state = FileState { last_update_secs, metrics: rows[place].metrics.len() };
-            self.files.insert(names[place].to_owned(), state);
         }
-        Ok(failed)
+        outcomes.check()?;
+        Ok((failed, last_updates))
     }
 
-    /// Has files updated until a time, and adds those that were not.
-    fn send(
+    /// Gives files of a family what they lack before the step, a slice of time after the other, and then the step.
+    fn make_up(
         &mut self,
-        rows: &[Row<'_>],
-        names: &[&str],
-        commands: &[Command],
-        end_secs: i64,
+        work: &StepRows<'_>,
+        mut files: Vec<LastUpdate>,
+        history: &mut History<'_>,
+        is_stopping: &mut dyn FnMut() -> bool,
         failed: &mut Failed,
     ) -> Result<(), StoreError> {
-        let mut passing = None;
-        // of several commands for a file the first one that fails says why
-        self.ask(names, commands, |place, answer| {
-            if let Err(error) = answer {
-                if PASSING.iter().any(|text| error.contains(text)) {
-                    passing.get_or_insert_with(|| format!("{}: {error}", names[place]));
+        let StepRows { step, rows, .. } = *work;
+        let first_secs = files.iter().map(|(_, last_update)| history.first_secs(*last_update)).min();
+        let mut from_secs = first_secs.unwrap_or(step.time_secs);
+        while let Some(&(first, _)) = files.first() {
+            if is_stopping() {
+                return Err(StoreError::Unavailable("forwarding stops before files have what they lack".to_owned()));
+            }
+            let until_secs = history.slice_end_secs(from_secs, files.len());
+            let is_last = until_secs >= step.time_secs;
+            let keys: Vec<&str> = files.iter().map(|(place, _)| rows[*place].key).collect();
+            let readings = history.readings(rows[first].by, &keys, (from_secs, until_secs))?;
+            let mut updates: Vec<FileCommands> = Vec::new();
+            for ((place, last_update), mut readings) in files.iter_mut().zip(readings) {
+                if is_last {
+                    readings.push((step.time_secs, rows[*place].reading.clone()));
                 }
-                failed.entry(place).or_insert(error);
+                let Some(begin_secs) = readings.last().map(|(begin_secs, _)| *begin_secs) else { continue };
+                let file = rows[*place].as_file(step.step_secs, history.rows());
+                updates.extend(FileCommands::new(*place, file.updates(*last_update, readings)));
+                *last_update = (*last_update).max(Some(begin_secs + i64::from(step.step_secs)));
             }
-        })?;
-        for (place, _) in commands {
-            if failed.contains_key(place) {
-                self.files.remove(names[*place]);
-            } else {
-                self.crashes.remove(names[*place]);
-                let state = FileState { last_update_secs: end_secs, metrics: rows[*place].metrics.len() };
-                self.files.insert(names[*place].to_owned(), state);
+            // in the middle it has not everything before the step
+            self.send(work, updates, is_last.then(|| end_secs(step)), failed)?;
+            if is_last {
+                break;
             }
+            files.retain(|(place, _)| !failed.contains_key(place));
+            from_secs = until_secs;
         }
-        passing.map_or(Ok(()), |why| Err(StoreError::Unavailable(why)))
+        Ok(())
     }
 
-    /// Has commands done, and hands on the answers with the places of their files.
-    fn ask(
+    /// Has files updated, and adds those that were not; with a time the others have everything until then.
+    fn send(
         &mut self,
-        names: &[&str],
-        commands: &[Command],
-        mut take: impl FnMut(usize, Answer),
+        work: &StepRows<'_>,
+        updates: Vec<FileCommands>,
+        last_update_secs: Option<i64>,
+        failed: &mut Failed,
     ) -> Result<(), StoreError> {
-        if commands.is_empty() {
-            return Ok(());
+        for update in &updates {
+            self.files.remove(work.names[update.place()]);
         }
-        let mut rrdtool = match self.rrdtool.take() {
-            Some(rrdtool) => rrdtool,
-            None => Rrdtool::start(&self.options.program, &self.options.folder).map_err(|error| {
-                StoreError::Unavailable(format!("cannot run {}: {error}", self.options.program.display()))
-            })?,
-        };
-        let mut answered = 0;
-        let asked = rrdtool.ask(commands.iter().map(|(_, command)| command.as_str()), |answer| {
-            take(commands[answered].0, answer);
-            answered += 1;
-        });
-        let Err(end) = asked else {
-            self.rrdtool = Some(rrdtool);
-            return Ok(());
-        };
-        // what has no answer may have been done, and so may a part of what a file was to get
-        for (place, _) in commands {
-            self.files.remove(names[*place]);
+        let outcomes = self.runner.run(&work.names, updates)?;
+        for (place, answer) in &outcomes.answers {
+            let name = work.names[*place];
+            match answer {
+                Ok(_) => {
+                    self.runner.forget_crashes(name);
+                    self.pauses.remove(name);
+                    if let Some(last_update_secs) = last_update_secs {
+                        let metrics = work.rows[*place].metrics.len();
+                        self.files.insert(name.to_owned(), FileState { last_update_secs, metrics });
+                    }
+                }
+                Err(error) => {
+                    failed.insert(*place, error.clone());
+                }
+            }
         }
-        if let Some((place, _)) = commands.get(answered).filter(|_| end.is_crash) {
-            *self.crashes.entry(names[*place].to_owned()).or_default() += 1;
-        }
-        Err(StoreError::Unavailable(end.why))
+        outcomes.check()
     }
 
     /// Ends the rows of largest values of files that got nothing any more: rrdtool keeps such a row when something comes after it.
@@ -263,25 +272,29 @@ impl RrdStore {
         };
         let due: Vec<(String, FileState)> = self.files.iter().filter_map(due).collect();
         let names: Vec<&str> = due.iter().map(|(name, _)| name.as_str()).collect();
-        let command = |(name, state): &(String, FileState)| {
-            format!("update {name} {}", unknown(state.last_update_secs, state.metrics))
-        };
-        let commands: Vec<Command> = due.iter().map(command).enumerate().collect();
-        let mut failed = HashSet::new();
-        self.ask(&names, &commands, |place, answer| {
-            if answer.is_err() {
-                failed.insert(place);
-            }
-        })?;
-        for (place, (name, state)) in due.into_iter().enumerate() {
-            // one that failed is looked at again when its key comes
-            if failed.contains(&place) {
-                self.files.remove(&name);
-            } else {
-                self.files.insert(name, state);
-            }
+        let mut updates: Vec<FileCommands> = Vec::new();
+        for (place, (name, state)) in due.iter().enumerate() {
+            // one that fails is looked up when its key comes
+            self.files.remove(name);
+            let command = format!("update {name} {}", unknown(state.last_update_secs, state.metrics));
+            updates.extend(FileCommands::new(place, vec![command]));
+        }
+        let outcomes = self.runner.run(&names, updates)?;
+        for (place, _) in outcomes.answers.iter().filter(|(_, answer)| answer.is_ok()) {
+            let (name, state) = &due[*place];
+            self.files.insert(name.clone(), *state);
         }
         Ok(())
+    }
+
+    /// Whether there is a file of this name.
+    ///
+    /// # Errors
+    /// When that cannot be known: a file that is there must not count as none.
+    fn is_there(&self, name: &str) -> Result<bool, StoreError> {
+        let path = self.options.folder.join(name);
+        let found = path.try_exists();
+        found.map_err(|error| StoreError::Unavailable(format!("cannot look for {}: {error}", path.display())))
     }
 
     /// Whether the folder takes a file of this size: rrdtool does not always say that it did not.
@@ -296,8 +309,25 @@ impl RrdStore {
         })
     }
 
-    /// Logs what is wrong with a file, once, and of so many files.
-    fn report(&mut self, file: &str, why: &str) {
+    /// Whether a file is left for now. Each step counts.
+    fn is_left(&mut self, file: &str) -> bool {
+        let Some(pause) = self.pauses.get_mut(file).filter(|pause| pause.steps_left > 0) else { return false };
+        pause.steps_left -= 1;
+        true
+    }
+
+    /// Leaves a file that was refused for longer each time, and logs why, once and of so many files.
+    fn refuse(&mut self, file: &str, why: &str) {
+        if self.pauses.len() > FILES_MAX {
+            self.pauses.clear();
+        }
+        let pause = self.pauses.entry(file.to_owned()).or_default();
+        *pause = Pause {
+            steps_left: pause.steps_next,
+            steps_next: pause.steps_next.saturating_mul(2).clamp(1, PAUSE_STEPS_MAX),
+        };
+        // it may be another one when it is tried again
+        self.files.remove(file);
         if self.reported.len() >= REPORTED_MAX || !self.reported.insert(file.to_owned()) {
             return;
         }
@@ -309,22 +339,30 @@ impl RrdStore {
 }
 
 impl StatisticsStore for RrdStore {
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
-        self.since_secs = self.since_secs.min(step.time_secs);
+    fn store(
+        &mut self,
+        step: &StatisticsStep,
+        is_stopping: &mut dyn FnMut() -> bool,
+    ) -> Result<StoredRows, StoreError> {
         let series = SeriesStore::open(&self.options.statistics).map_err(|error| unreadable(&error))?;
         let mut history = History::new(&series, step)?;
         let rows = rows(step, &series);
-        let mut places: Vec<usize> = (0..rows.len()).collect();
+        let work = StepRows { step, rows: &rows, names: rows.iter().map(|row| row.file.as_str()).collect() };
+        let (left, mut places): (Vec<usize>, Vec<usize>) =
+            (0..rows.len()).partition(|place| self.is_left(&rows[*place].file));
         let mut failed = Failed::new();
         // what is known of a file that fails may be wrong: somebody has removed or updated it
         for _ in 0..ATTEMPTS {
-            failed = self.update(&rows, &places, step, &mut history)?;
+            failed = self.update(&work, &places, &mut history, is_stopping)?;
             places = failed.keys().copied().collect();
+            for place in &places {
+                self.files.remove(work.names[*place]);
+            }
             if places.is_empty() {
                 break;
             }
         }
-        let missing = places.iter().find(|place| !is_there(&self.options.folder, &rows[**place].file));
+        let missing = places.iter().find(|place| !self.options.folder.join(work.names[**place]).exists());
         if let Some(place) = missing {
             let metrics = rows[*place].metrics.len() as u64;
             // a number of eight octets for each step and metric, a twelfth for the largest ones, and the head
@@ -332,59 +370,32 @@ impl StatisticsStore for RrdStore {
         }
         self.end_maxima(step)?;
         for (place, why) in &failed {
-            self.report(&rows[*place].file, why);
+            self.refuse(work.names[*place], why);
         }
         if let Some(damage) = history.damage().filter(|_| !self.is_damage_logged) {
             tracing::warn!("some steps that files lack cannot be read, and are unknown in them: {damage}");
             self.is_damage_logged = true;
         }
-        let refused = failed.len() as u64;
+        let refused = (failed.len() + left.len()) as u64;
         Ok(StoredRows { stored: rows.len() as u64 - refused, refused })
     }
 }
 
-impl Row<'_> {
-    fn as_file(&self, step: &StatisticsStep, history: &History<'_>) -> RrdFile<'_> {
-        RrdFile { name: &self.file, step_secs: step.step_secs, metrics: self.metrics, rows: history.rows() }
+impl FolderLock {
+    fn new(folder: &Path) -> Result<Self, RrdError> {
+        let failed = |source| RrdError::Folder { path: folder.to_owned(), source };
+        let file = File::open(folder).map_err(failed)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(RrdError::Locked { path: folder.to_owned() }),
+            // not every file system has locks of folders
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self(file)),
+        }
     }
 }
 
-fn is_there(folder: &Path, file: &str) -> bool {
-    folder.join(file).exists()
-}
-
-/// When a step ends.
-fn end_secs(step: &StatisticsStep) -> i64 {
-    step.time_secs + i64::from(step.step_secs)
-}
-
-/// The rows of a step with what their files get of it.
-fn rows<'a>(step: &'a StatisticsStep, series: &'a SeriesStore) -> Vec<Row<'a>> {
-    let [by, key] = [2, 3].map(|column| step.rows.column(column).as_string::<i32>());
-    // how many of the finest steps have the series
-    let count = step.rows.column(5).as_primitive::<UInt32Type>();
-    let column = |metric: &Metric| -> Option<&'a UInt64Array> {
-        step.rows.column_by_name(&metric.name).map(AsArray::as_primitive::<UInt64Type>)
-    };
-    let columns = |family: &'a Family| {
-        let values = family.metrics.iter().map(column).collect();
-        (family.name.as_str(), FamilyColumns { metrics: &family.metrics, values })
-    };
-    let families: HashMap<&str, FamilyColumns<'_>> = series.families().iter().map(columns).collect();
-    let row = |at: usize| {
-        let family = families.get(by.value(at))?;
-        let values = family
-            .values
-            .iter()
-            .map(|values| values.filter(|values| values.is_valid(at)).map(|values| values.value(at)));
-        Some(Row {
-            by: by.value(at),
-            key: key.value(at),
-            file: file_name(by.value(at), key.value(at)),
-            metrics: family.metrics,
-            reading: reading(end_secs(step), values),
-            is_silent: count.value(at) == 0,
-        })
-    };
-    (0..step.rows.num_rows()).filter_map(row).collect()
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // a program that is being started has the file too, for a moment
+        let _ = self.0.unlock();
+    }
 }

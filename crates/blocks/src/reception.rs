@@ -1,12 +1,11 @@
 //! Times of reception that files tell, as an archive can take them.
 //!
 //! An archive is divided by the day of reception, and each day of a delivery is a file for each table. A damaged file has any
-//! times: one of 195 KB became 6,000 files of 142 MB. So a time that cannot be one of reception becomes the present, and so
-//! do those of more days than a file of real flows tells of. Flows of packets were received when a packet showed that they had
+//! times: one of 195 KB became 6,000 files of 142 MB. So a time that cannot be one of reception is replaced by the present, and so
+//! are those of more days than a file of real flows has. Flows of packets were received when a packet showed that they had
 //! ended, and captures of any time are real: of these only the days are limited.
 
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -24,43 +23,53 @@ const DAYS_MAX: usize = 1_000;
 
 /// Judges times of reception, and counts those that it replaces.
 pub(crate) struct Reception {
-    now_ms: i64,
-    /// Times that may be.
-    possible_ms: RangeInclusive<i64>,
-    /// Days of the file that is being read.
+    /// The present, in milliseconds since the epoch.
+    clock: fn() -> i64,
+    /// Whether there are times that cannot be: before [`FIRST_MS`], or of the future.
+    is_limited: bool,
+    /// Days of the files that are being read.
     days: HashSet<i64>,
+    /// Files that have begun, of those whose flows come among each other.
+    files: usize,
     replaced: Counter,
 }
 
 impl Reception {
-    /// For times that files tell. A clock may be a day ahead of ours.
+    /// For times in files that are read one after the other. A clock may be a day ahead of ours.
     pub(crate) fn new(context: &ComponentContext) -> Self {
-        let any = Self::of_packets(context);
-        Self { possible_ms: FIRST_MS..=any.now_ms.saturating_add(DAY_MS), ..any }
+        Self { is_limited: true, ..Self::of_packets(context) }
     }
 
     /// For times of packets, which may be any.
     pub(crate) fn of_packets(context: &ComponentContext) -> Self {
-        let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
         let replaced = context.counters.counter("times_replaced");
-        Self { now_ms, possible_ms: i64::MIN..=i64::MAX, days: HashSet::new(), replaced }
+        Self { clock: now_ms, is_limited: false, days: HashSet::new(), files: 0, replaced }
     }
 
-    /// Another file begins.
+    /// Another file begins, when all flows of the one before have come.
     pub(crate) fn begin_file(&mut self) {
         self.days.clear();
     }
 
-    /// The time, or now where it makes no sense.
+    /// So many other files begin, whose flows come among and long after those of the files before.
+    pub(crate) fn add_files(&mut self, files: usize) {
+        self.files += files;
+    }
+
+    /// The time, or the present where it makes no sense.
     pub(crate) fn judged(&mut self, received_ms: i64) -> i64 {
         let day = received_ms.div_euclid(DAY_MS);
-        let is_possible = self.possible_ms.contains(&received_ms);
-        if is_possible && (self.days.contains(&day) || self.days.len() < DAYS_MAX) {
+        let days_max = DAYS_MAX.saturating_mul(self.files.max(1));
+        if self.is_possible(received_ms) && (self.days.contains(&day) || self.days.len() < days_max) {
             self.days.insert(day);
             return received_ms;
         }
         self.replaced.add(1);
-        self.now_ms
+        (self.clock)()
+    }
+
+    fn is_possible(&self, received_ms: i64) -> bool {
+        !self.is_limited || (FIRST_MS..=(self.clock)().saturating_add(DAY_MS)).contains(&received_ms)
     }
 
     /// Flows whose times of reception are judged.
@@ -90,9 +99,14 @@ impl Reception {
     fn are_of_known_day(&self, times: &TimestampMillisecondArray) -> bool {
         let Some((first, last)) = min(times).zip(max(times)) else { return false };
         let [day, last_day] = [first, last].map(|ms| ms.div_euclid(DAY_MS));
-        let are_possible = [first, last].iter().all(|ms| self.possible_ms.contains(ms));
+        let are_possible = [first, last].iter().all(|ms| self.is_possible(*ms));
         are_possible && day == last_day && self.days.contains(&day)
     }
+}
+
+/// The present, in milliseconds since the epoch.
+fn now_ms() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
 }
 
 #[cfg(test)]
@@ -104,8 +118,8 @@ mod tests {
     #[test]
     fn times_that_cannot_be_become_the_present() {
         let context = ComponentContext::default();
-        let mut reception = Reception::new(&context);
-        let now_ms = reception.now_ms;
+        let now_ms = 1_800_000_000_000;
+        let mut reception = Reception { clock: || 1_800_000_000_000, ..Reception::new(&context) };
         let given =
             [FIRST_MS, FIRST_MS - 1, i64::MAX, i64::MIN, now_ms + DAY_MS, now_ms + DAY_MS + 1, 1_767_225_600_000];
         let expected = [FIRST_MS, now_ms, now_ms, now_ms, now_ms + DAY_MS, now_ms, 1_767_225_600_000];
@@ -131,5 +145,33 @@ mod tests {
         assert_eq!(context.counters.counter("times_replaced").get(), 2_000);
         reception.begin_file();
         assert_eq!(reception.judged(day(1_999)), day(1_999), "another file has days of its own");
+    }
+
+    #[test]
+    fn files_whose_flows_come_among_each_other_have_their_days_together() {
+        let mut reception = Reception::of_packets(&ComponentContext::default());
+        let kept = |reception: &mut Reception| {
+            (0..9_000_i64).filter(|day| reception.judged(day * DAY_MS) == day * DAY_MS).count()
+        };
+        assert_eq!(kept(&mut reception), DAYS_MAX);
+        reception.add_files(1);
+        assert_eq!(kept(&mut reception), DAYS_MAX);
+        reception.add_files(2);
+        assert_eq!(kept(&mut reception), 3 * DAYS_MAX);
+    }
+
+    /// A pipe may be read for years.
+    #[test]
+    fn the_present_is_that_of_the_flow() {
+        use std::sync::atomic::{AtomicI64, Ordering};
+
+        static NOW_MS: AtomicI64 = AtomicI64::new(1_800_000_000_000);
+        let clock = || NOW_MS.load(Ordering::Relaxed);
+        let mut reception = Reception { clock, ..Reception::new(&ComponentContext::default()) };
+        assert_eq!(reception.judged(i64::MAX), 1_800_000_000_000);
+        NOW_MS.store(1_900_000_000_000, Ordering::Relaxed);
+        assert_eq!(reception.judged(i64::MAX), 1_900_000_000_000);
+        assert_eq!(reception.judged(1_900_000_000_000), 1_900_000_000_000);
+        assert_eq!(reception.replaced.get(), 2);
     }
 }

@@ -43,20 +43,32 @@ pub struct StatisticsStep {
 ///
 /// **Again.** The last step may come once more, after an error and after a crash, with the same rows; storing it again must
 /// change nothing.
+///
+/// **Stop.** A store that may take long over a step asks `is_stopping` meanwhile, and then returns an error as soon as it can: the step
+/// comes again at the next start.
 pub trait StatisticsStore {
     /// Stores a step, and returns when it was acknowledged. After an error none, some or all of its rows may have been stored.
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError>;
+    fn store(&mut self, step: &StatisticsStep, is_stopping: &mut dyn FnMut() -> bool)
+    -> Result<StoredRows, StoreError>;
 }
 
 impl<S: StatisticsStore + ?Sized> StatisticsStore for &mut S {
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
-        (**self).store(step)
+    fn store(
+        &mut self,
+        step: &StatisticsStep,
+        is_stopping: &mut dyn FnMut() -> bool,
+    ) -> Result<StoredRows, StoreError> {
+        (**self).store(step, is_stopping)
     }
 }
 
 impl<S: StatisticsStore + ?Sized> StatisticsStore for Box<S> {
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
-        (**self).store(step)
+    fn store(
+        &mut self,
+        step: &StatisticsStep,
+        is_stopping: &mut dyn FnMut() -> bool,
+    ) -> Result<StoredRows, StoreError> {
+        (**self).store(step, is_stopping)
     }
 }
 
@@ -331,12 +343,16 @@ impl<S: StatisticsStore> StatisticsForwarder<S> {
     ) -> Result<bool, StatisticsForwardError> {
         let mut pause = self.options.retry_after;
         let stored = loop {
-            if is_stopping(&self.progress.counts) {
+            let counts = self.progress.counts;
+            if is_stopping(&counts) {
                 return Ok(false);
             }
-            match self.store.store(step) {
+            let stored = self.store.store(step, &mut || is_stopping(&counts));
+            match stored {
                 Ok(stored) => break stored,
                 Err(error @ StoreError::Refused(_)) => return Err(StatisticsForwardError::Store(error)),
+                // it may have ended early since forwarding stops
+                Err(_) if is_stopping(&counts) => return Ok(false),
                 Err(error) => {
                     self.progress.counts.failures += 1;
                     if !self.is_error_logged {

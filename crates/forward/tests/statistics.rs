@@ -28,7 +28,11 @@ struct Recorder {
 }
 
 impl StatisticsStore for Recorder {
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
+    fn store(
+        &mut self,
+        step: &StatisticsStep,
+        _is_stopping: &mut dyn FnMut() -> bool,
+    ) -> Result<StoredRows, StoreError> {
         self.calls += 1;
         let has_failed = self.fails.get(self.calls - 1).copied().unwrap_or(false);
         // a call that fails has stored the step nevertheless, every second time
@@ -291,13 +295,17 @@ struct WithoutRoom<'a> {
 }
 
 impl StatisticsStore for WithoutRoom<'_> {
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
+    fn store(
+        &mut self,
+        step: &StatisticsStep,
+        is_stopping: &mut dyn FnMut() -> bool,
+    ) -> Result<StoredRows, StoreError> {
         match self.recorder.taken.len() {
             3 => std::fs::create_dir(self.in_the_way).expect("a folder"),
             6 => std::fs::remove_dir(self.in_the_way).expect("removed"),
             _ => {}
         }
-        self.recorder.store(step)
+        self.recorder.store(step, is_stopping)
     }
 }
 
@@ -315,6 +323,33 @@ fn a_position_that_cannot_be_kept_for_a_while_ends_nothing() {
     let again = forward(dir.path(), 60, &mut recorder).expect("forwarded");
     assert_eq!(again.steps_forwarded, counts.steps_forwarded, "what was kept is where it ended");
     assert_eq!(recorder.taken.len(), wanted.len(), "nothing comes again");
+}
+
+/// A store that works on a step until forwarding stops.
+struct Slow(usize);
+
+impl StatisticsStore for Slow {
+    fn store(&mut self, _: &StatisticsStep, is_stopping: &mut dyn FnMut() -> bool) -> Result<StoredRows, StoreError> {
+        self.0 += 1;
+        while !is_stopping() {
+            std::thread::yield_now();
+        }
+        Err(StoreError::Unavailable("not yet".to_owned()))
+    }
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_step_is_no_failure() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path(), 100_000, 0..600);
+    let (mut store, mut asked) = (Slow(0), 0);
+    let forwarder = StatisticsForwarder::open(dir.path(), options(60), &mut store).expect("a forwarder");
+    let is_stopping = |_: &StatisticsForwardCounts| {
+        asked += 1;
+        asked > 10
+    };
+    let counts = forwarder.run(is_stopping, true).expect("stopped");
+    assert_eq!((counts.steps_forwarded, counts.failures, store.0), (0, 0, 1), "{counts:?}");
 }
 
 /// What happens to a forwarder.
@@ -346,9 +381,13 @@ struct Watched<'a> {
 }
 
 impl StatisticsStore for Watched<'_> {
-    fn store(&mut self, step: &StatisticsStep) -> Result<StoredRows, StoreError> {
+    fn store(
+        &mut self,
+        step: &StatisticsStep,
+        is_stopping: &mut dyn FnMut() -> bool,
+    ) -> Result<StoredRows, StoreError> {
         *self.before = std::fs::read(self.state).ok();
-        self.recorder.store(step)
+        self.recorder.store(step, is_stopping)
     }
 }
 

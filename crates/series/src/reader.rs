@@ -231,10 +231,14 @@ impl SeriesStore {
         };
         fetched.zero_from =
             fetched.split(counted).map_or(0, |place| place.saturating_add(1).clamp(0, steps as i64) as u32);
+        // the last step would be before the first one
+        if steps == 0 {
+            return Ok(fetched);
+        }
         let last_secs = first_secs + (steps as i64 - 1) * step;
         let wanted = resolution.block_of(first_secs)..=resolution.block_of(last_secs);
         let mut places: Vec<u32> = Vec::new();
-        for (&block, &kind) in blocks.range(wanted).filter(|_| steps > 0) {
+        for (&block, &kind) in blocks.range(wanted) {
             let offset = (block * resolution.block_secs() - first_secs) / step;
             let read = match self.read_block(family, ids, resolution, block, kind) {
                 Err(error) if error.is_damage() => {

@@ -14,10 +14,32 @@ fn each_key_has_a_file_of_its_own() {
     assert_eq!(names.len(), keys.len());
 }
 
+/// rrdtool cannot make a file whose name has 250 octets or more.
+#[test]
+fn long_names_are_short_and_differ() {
+    let names = ["a", "b", "ä"].map(|letter| file_name("host", &(letter.repeat(300) + "x")));
+    assert!(names.iter().all(|name| name.len() == NAME_OCTETS_MAX && name.is_ascii()), "{names:?}");
+    let other = file_name("host", &("a".repeat(300) + "y"));
+    assert_ne!(other, names[0]);
+    assert_eq!(other[..88], names[0][..88]);
+    assert_eq!(file_name("h", &"a".repeat(122)).len(), NAME_OCTETS_MAX);
+    assert!(!file_name("h", &"a".repeat(122)).contains("%%"));
+    assert_eq!(file_name("h", &"a".repeat(123)).len(), NAME_OCTETS_MAX);
+    assert_eq!(file_name(&"ä".repeat(100), "").len(), NAME_OCTETS_MAX);
+}
+
+/// The vectors of draft-eastlake-fnv.
+#[test]
+fn the_hash_is_fnv_1a() {
+    assert_eq!(fnv_1a(b""), 0x6c62272e07bb014262b821756295c58d);
+    assert_eq!(fnv_1a(b"a"), 0xd228cb696f1a8caf78912b704e4a8964);
+    assert_eq!(fnv_1a(b"foobar"), 0x343e1662793c64bf6f0d3597ba446f18);
+}
+
 #[test]
 fn a_file_goes_on_after_its_last_update_and_gaps_are_unknown() {
     let metrics = [Metric::counter("bytes"), Metric::gauge("peers")];
-    let file = RrdFile { name: "a.rrd", step_secs: 60, metrics: &metrics, rows: 2_880 };
+    let file = RrdFile { name: "a.rrd", step_secs: 60, metrics: &metrics, rows: 2_880, is_replaced: true };
     let step = |begin: i64| (begin, reading(begin + 60, [Some(7), None]));
     let create = "create a.rrd --start 600 --step 60 DS:bytes:ABSOLUTE:120:0:U DS:peers:GAUGE:120:0:U \
                   RRA:AVERAGE:0.5:1:2880 RRA:MAX:0.5:12:241";
@@ -32,7 +54,7 @@ fn a_file_goes_on_after_its_last_update_and_gaps_are_unknown() {
 #[test]
 fn many_readings_are_several_commands() {
     let metrics = [Metric::counter("bytes")];
-    let file = RrdFile { name: "a.rrd", step_secs: 1, metrics: &metrics, rows: 10 };
+    let file = RrdFile { name: "a.rrd", step_secs: 1, metrics: &metrics, rows: 10, is_replaced: false };
     let commands = file.updates(Some(0), (0..5_000).map(|begin| (begin, reading(begin + 1, [Some(1)]))));
     assert!(commands.len() > 5 && commands.iter().all(|command| command.len() < 5_000), "{}", commands.len());
     let readings: Vec<&str> = commands.iter().flat_map(|command| command.split(' ').skip(2)).collect();

@@ -52,10 +52,22 @@ pub(crate) fn forward(
     options: RrdOptions,
     is_stopping: impl FnMut(&StatisticsForwardCounts) -> bool,
 ) -> StatisticsForwardCounts {
+    forward_steps(dir, options, 1, is_stopping)
+}
+
+/// The same of steps of a length, each under a name of its own.
+pub(crate) fn forward_steps(
+    dir: &Path,
+    options: RrdOptions,
+    step_secs: u32,
+    is_stopping: impl FnMut(&StatisticsForwardCounts) -> bool,
+) -> StatisticsForwardCounts {
     let store = RrdStore::new(options).expect("a store");
     let pause = Duration::from_millis(5);
+    let name = if step_secs == 1 { "statistics".to_owned() } else { format!("steps-{step_secs}") };
     let options = StatisticsForwardOptions {
-        step_secs: 1,
+        name,
+        step_secs,
         retry_after: pause,
         retry_after_max: pause,
         ..StatisticsForwardOptions::default()

@@ -1,6 +1,7 @@
-//! Statistics into files of the real rrdtool: what they have is what the store of series has, whatever became of rrdtool, of
-//! this program and of the files meanwhile.
+//! Statistics into files of the real rrdtool: what they have is what the store of series has, whatever happened to rrdtool, to
+//! this program and to the files meanwhile.
 
 mod failures;
 mod files;
+mod mends;
 mod updates;

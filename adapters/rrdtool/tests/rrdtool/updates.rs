@@ -28,6 +28,18 @@ fn files_grow_with_the_statistics_and_get_what_was_before_them() {
     assert_eq!([1, 80].map(|second| late[&(FIRST + second)][0]), [Some(0.0), None]);
 }
 
+/// Blocks of the store have 288 steps: before the first step that is left there is nothing, nor a block.
+#[test]
+fn the_first_step_may_be_that_of_a_block() {
+    let Some(_) = program("rrdtool") else { return };
+    let (dir, home) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let second = 288 - FIRST % 288;
+    write(dir.path(), second..second + 30);
+    let counts = forward(dir.path(), RrdOptions::new(home.path(), dir.path()), |_| false);
+    assert_eq!((counts.steps_forwarded, counts.rows_refused, counts.failures), (29, 0, 0), "{counts:?}");
+    assert_same(home.path(), dir.path(), second + 29);
+}
+
 #[test]
 fn the_largest_values_of_a_file_that_gets_nothing_more_are_there() {
     let Some(_) = program("rrdtool") else { return };

@@ -37,8 +37,8 @@ pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
           does not tell. A file that cannot be opened or read to its end is counted in files_failed and told; the other \
           files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), \
           datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped (of IPFIX \
-          files), times_replaced (times of reception that cannot be, or that are of more than 1000 days in one file: the \
-          present stands for them), octets_read, and what the books count.",
+          files), times_replaced (times of reception that cannot be, or that are of more than 1000 days in one file: they \
+          are replaced by the present), octets_read, and what the books count.",
     configure,
 };
 

@@ -36,7 +36,7 @@ pub const KIND: ComponentKind<FileReaderOptions> = ComponentKind {
           and interfaces. A file that cannot be opened or read to its end is counted in files_failed and told; what was \
           read of it is kept. It counts files_read, records_stored, records_damaged (records and lines that could not be \
           read), blocks_damaged, values_lost, times_replaced (times of reception that cannot be, or that are of more than \
-          1000 days in one file: the present stands for them) and octets_read.",
+          1000 days in one file: they are replaced by the present) and octets_read.",
     configure,
 };
 

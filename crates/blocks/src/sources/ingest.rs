@@ -27,7 +27,7 @@ pub const KIND: ComponentKind<NoOptions> = ComponentKind {
           begin. With the flows come lines of the books that count them as stored. It counts records_stored, pushes_taken, \
           pushes_full (refused because the queue was full, or the chain ended), pushes_bad (refused because something was \
           wrong with them) and times_replaced (times of reception that cannot be, or that are of more than 1000 days in \
-          one push: the present stands for them).",
+          one push: they are replaced by the present).",
     configure,
 };
 

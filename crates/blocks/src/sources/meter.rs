@@ -51,8 +51,8 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
           a flow whose ends were forgotten and come again is told in two), `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \
           `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` \
           (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read`, \
-          `files_failed` and `times_replaced` (times of reception, which of captures are those of packets, of more than 1000 days \
-          in one file: the present stands for them). With `routes` it counts `routes_peak` (prefixes), \
+          `files_failed` and `times_replaced` (times of reception, which of captures are those of packets, beyond 1000 days \
+          for each file: they are replaced by the present; those of pipes are not limited). With `routes` it counts `routes_peak` (prefixes), \
           `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
           (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \
           in force). With `interface_retry` it counts `interfaces_lost` (how often all interfaces had gone away) and \
@@ -87,7 +87,7 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
             filter,
             filtered,
             files: configuration.open_files(),
-            reception: (!configuration.is_live()).then(|| Reception::of_packets(context)),
+            reception: configuration.is_of_regular_files().then(|| Reception::of_packets(context)),
             configuration,
             notices,
             is_stopped,
@@ -135,7 +135,7 @@ struct MeterSource {
     filtered: Counter,
     configuration: Configuration,
     files: OpenFiles,
-    /// Judges times of reception; `None` for those of this system.
+    /// Judges times of reception; `None` for those of interfaces and pipes.
     reception: Option<Reception>,
     notices: Notices,
     is_stopped: bool,
@@ -185,19 +185,17 @@ impl Source for MeterSource {
         if self.retry.as_ref().is_some_and(Retry::is_waiting) {
             return Ok(if self.is_stopped { Pulled::Ended } else { self.try_again() });
         }
-        let mut have_begun = self.files.look(&self.metering, &self.notices, || self.workers.waiting());
+        let mut begun = self.files.look(&self.metering, &self.notices, || self.workers.waiting());
         let mut batches = Vec::new();
         let pulled = match &mut self.workers {
             Workers::Here(worker) => step(worker, &mut batches),
             Workers::Threads(threads) => threads.take(&mut batches)?,
         };
         if !batches.is_empty() {
-            have_begun |= self.files.report_begun(&self.notices);
+            begun += self.files.report_begun(&self.notices);
         }
         if let Some(reception) = &mut self.reception {
-            if have_begun {
-                reception.begin_file();
-            }
+            reception.add_files(begun);
             batches = batches.into_iter().map(|flows| reception.judged_flows(flows)).collect();
         }
         let side_tables = self.telling.tell(batches.last());
@@ -319,9 +317,8 @@ fn work(mut worker: Worker, batches: &Sender<FlowBatch>) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use std::collections::HashSet;
+    use std::path::{Path, PathBuf};
 
     use arrow::array::AsArray;
     use arrow::datatypes::{TimestampMillisecondType, UInt32Type};
@@ -411,38 +408,74 @@ mod tests {
         assert_eq!(run(1), run(3));
     }
 
+    const DAY_MS: i64 = 86_400_000;
+
+    /// Meters files; gives the days on which flows began and were received, and the times that were replaced.
+    fn days(files: &[PathBuf]) -> (usize, usize, u64) {
+        let files: Vec<_> = files.iter().map(|path| format!("'{}'", path.display())).collect();
+        let options =
+            weir_chain::options::parse(&format!("files = [{}]\nworkers = 1", files.join(", "))).expect("options");
+        let context = ComponentContext::default();
+        let opener = configure(options).expect("right options");
+        let Ok(Built::Source(mut source)) = opener(&context) else { panic!("a source") };
+        let mut out = Outlet::new();
+        while !matches!(source.pull(&mut out).expect("no error"), Pulled::Ended) {}
+        let rows: Vec<_> = out.drain().map(|burst| burst.rows().clone()).collect();
+        let days = |name: &str| -> HashSet<i64> {
+            let times = rows.iter().filter_map(|rows| rows.column_by_name(name));
+            let times = times.flat_map(|times| times.as_primitive::<TimestampMillisecondType>().values().to_vec());
+            times.map(|ms| ms.div_euclid(DAY_MS)).collect()
+        };
+        (days("start").len(), days("received").len(), context.counters.counter("times_replaced").get())
+    }
+
+    /// A packet on each of 2,500 days, each of which ends the flow of the one before.
+    fn packets_of_days() -> impl Iterator<Item = (i64, Vec<u8>)> {
+        (1..=2_500).map(|day| (day * DAY_MS * 1_000, frame(1_000)))
+    }
+
     /// An archive has a file for each day of reception: a capture has flows of 1,000 at most, and of the present.
     #[test]
     fn a_capture_of_absurd_times_is_of_so_many_days() {
-        const DAY_MS: i64 = 86_400_000;
         let folder = tempfile::tempdir().expect("a folder");
-        // each ends the flow of the one before
-        for name in ["one.pcap", "two.pcap"] {
-            let packets = (1..=2_500).map(|day| (day * DAY_MS * 1_000, frame(1_000)));
-            weir_testkit::write_capture(&folder.path().join(name), packets);
+        let [one, two] = ["one.pcap", "two.pcap"].map(|name| folder.path().join(name));
+        for path in [&one, &two] {
+            weir_testkit::write_capture(path, packets_of_days());
         }
-        let read = |names: &[&str]| {
-            let files: Vec<_> = names.iter().map(|name| format!("'{}'", folder.path().join(name).display())).collect();
-            let options =
-                weir_chain::options::parse(&format!("files = [{}]\nworkers = 1", files.join(", "))).expect("options");
-            let context = ComponentContext::default();
-            let opener = configure(options).expect("right options");
-            let Ok(Built::Source(mut source)) = opener(&context) else { panic!("a source") };
-            let mut out = Outlet::new();
-            while !matches!(source.pull(&mut out).expect("no error"), Pulled::Ended) {}
-            let rows: Vec<_> = out.drain().map(|burst| burst.rows().clone()).collect();
-            let days = |name: &str| -> HashSet<i64> {
-                let times = rows.iter().filter_map(|rows| rows.column_by_name(name));
-                let times = times.flat_map(|times| times.as_primitive::<TimestampMillisecondType>().values().to_vec());
-                times.map(|ms| ms.div_euclid(DAY_MS)).collect()
-            };
-            (days("start").len(), days("received").len(), context.counters.counter("times_replaced").get())
-        };
         // two flows end with the last packet
-        assert_eq!(read(&["one.pcap"]), (2_500, 1_001, 1_500));
-        let (starts, received, _) = read(&["one.pcap", "two.pcap"]);
+        assert_eq!(days(std::slice::from_ref(&one)), (2_500, 1_001, 1_500));
+        let (starts, received, _) = days(&[one, two]);
         assert_eq!(starts, 2_500);
         assert!((1_001..=2_001).contains(&received), "{received}");
+    }
+
+    /// Flows come after their packets, when other files have begun: each file has its days.
+    #[test]
+    fn captures_of_many_days_keep_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |day: i64| {
+            let path = folder.path().join(format!("{day}.pcap"));
+            let packets = (0..10_u16).map(|port| (day * DAY_MS * 1_000 + i64::from(port), frame(1_000 + port)));
+            weir_testkit::write_capture(&path, packets);
+            path
+        };
+        let files: Vec<PathBuf> = (1..=1_200).map(write).collect();
+        // those of a day end with the first packet of the next one, and the last ones with their own
+        assert_eq!(days(&files), (1_200, 1_199, 0));
+    }
+
+    #[test]
+    fn a_pipe_may_have_packets_of_many_days() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
+        assert!(made.success());
+        let writer = {
+            let path = path.clone();
+            thread::spawn(move || weir_testkit::write_capture(&path, packets_of_days()))
+        };
+        assert_eq!(days(&[path]), (2_500, 2_499, 0));
+        writer.join().expect("written");
     }
 
     #[test]

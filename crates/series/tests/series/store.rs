@@ -50,6 +50,24 @@ fn old_blocks_are_removed_and_coarser_steps_stay() {
     assert_eq!(sums, 83 * 60);
 }
 
+/// A time that begins with a block and ends at once has no steps: the block before it is not asked for.
+#[test]
+fn no_time_at_all_has_no_steps() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut writer = open(dir.path(), &[(1, 100_000)]).expect("a writer");
+    for time in 0..600 {
+        let step = one(&mut writer, "all", 1);
+        crate::write_step(&mut writer, time, step);
+    }
+    writer.close().expect("closed");
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let (family, _) = store.family("total").expect("a family");
+    for (from, until) in [(288, 288), (576, 576), (300, 300), (576, 288)] {
+        let fetched = store.fetch(family, None, store.resolutions()[0], from, until).expect("fetched");
+        assert!(fetched.known.is_empty() && fetched.series.is_empty(), "{from} to {until}: {fetched:?}");
+    }
+}
+
 #[test]
 fn a_limit_by_size_drops_the_oldest_of_the_finest_steps_first() {
     let write = |dir: &Path, octets_max: Option<u64>| {

@@ -68,6 +68,12 @@ impl Configuration {
         self.live.is_some()
     }
 
+    /// Whether packets come from files on a disk only. What comes out of a pipe is of now, as of interfaces, for as long as it runs.
+    pub(super) fn is_of_regular_files(&self) -> bool {
+        let is_stream = |path: &PathBuf| path.as_os_str() == "-" || path.metadata().is_ok_and(|found| !found.is_file());
+        !self.is_live() && !self.files.iter().any(is_stream)
+    }
+
     /// The interfaces, for a line about them.
     pub(super) fn interfaces(&self) -> String {
         let names = self.live.as_ref().map(|live| live.interfaces.join(", ")).unwrap_or_default();

@@ -40,10 +40,10 @@ impl OpenFiles {
     }
 
     /// Looks how far workers are and which files have ended; `waiting` counts the batches that workers have left to be taken, of
-    /// which none may be taken meanwhile. Gives whether others have begun.
-    pub(super) fn look(&mut self, metering: &Metering, notices: &Notices, waiting: impl FnOnce() -> usize) -> bool {
+    /// which none may be taken meanwhile. Gives how many others have begun.
+    pub(super) fn look(&mut self, metering: &Metering, notices: &Notices, waiting: impl FnOnce() -> usize) -> usize {
         let over = self.ends.take_over();
-        let have_begun = self.begin(notices);
+        let begun = self.begin(notices);
         if !over.is_empty() {
             self.end(over, metering.latest_us());
         }
@@ -53,17 +53,17 @@ impl OpenFiles {
             self.mark = Some(Mark { through_us, batches: waiting() });
             self.handed_on(0);
         }
-        have_begun
+        begun
     }
 
-    /// Reports the files of which flows are at hand for the first time. Gives whether others have begun since the last look.
-    pub(super) fn report_begun(&mut self, notices: &Notices) -> bool {
-        let have_begun = self.begin(notices);
+    /// Reports the files of which flows are at hand for the first time. Gives how many others have begun since the last look.
+    pub(super) fn report_begun(&mut self, notices: &Notices) -> usize {
+        let begun = self.begin(notices);
         for file in self.files.iter_mut().filter(|file| !file.is_reported) {
             file.is_reported = true;
             notices.file_begun(&file.path);
         }
-        have_begun
+        begun
     }
 
     /// Gives what is about to be handed on a receipt for each file whose flows it may have.
@@ -91,13 +91,13 @@ impl OpenFiles {
         self.close(i64::MAX);
     }
 
-    fn begin(&mut self, notices: &Notices) -> bool {
+    fn begin(&mut self, notices: &Notices) -> usize {
         let known = self.files.len();
         for path in self.ends.take_begun() {
             let receipts = notices.file_receipts(&path);
             self.files.push(OpenFile { path, receipts, is_reported: false, end: None });
         }
-        self.files.len() > known
+        self.files.len() - known
     }
 
     fn end(&mut self, over: Vec<(PathBuf, CaptureEnd)>, latest_us: i64) {

@@ -135,7 +135,7 @@ impl Exported<'_> {
             let last_update = self.last_updates.get(&name);
             if last_update.is_none() {
                 let (metrics, rows) = (values.metrics(), self.rows());
-                let file = RrdFile { name: &name, step_secs: steps.step_secs, metrics, rows };
+                let file = RrdFile { name: &name, step_secs: steps.step_secs, metrics, rows, is_replaced: true };
                 writeln!(out, "{}", file.create(steps.first_secs))?;
             }
             let metrics: Vec<Vec<_>> =

@@ -30,6 +30,8 @@ Examples:
 
 /// What the address of a folder of files of rrdtool begins with.
 const RRD: &str = "rrd:";
+/// The name of forwarders to these.
+const RRDTOOL: &str = "rrdtool";
 
 /// Send statistics to Prometheus, Cassandra or files of rrdtool, while they grow
 ///
@@ -97,7 +99,8 @@ pub(super) fn run(args: &ForwardArgs) -> anyhow::Result<ExitCode> {
         ..StatisticsForwardOptions::default()
     };
     let signals = Signals::new()?;
-    let forwarder = StatisticsForwarder::open(&args.store.folder()?, options, store).map_err(explained)?;
+    let forwarder = StatisticsForwarder::open(&args.store.folder()?, options, store);
+    let forwarder = forwarder.map_err(|error| explained(error, kind))?;
     let begun = forwarder.counts();
     let every = (!args.report_interval.is_zero()).then(|| args.report_interval.duration());
     let mut reported = Instant::now();
@@ -108,7 +111,7 @@ pub(super) fn run(args: &ForwardArgs) -> anyhow::Result<ExitCode> {
         }
         signals.is_stopping()
     };
-    let counts = forwarder.run(is_stopping, args.until_end).map_err(explained)?;
+    let counts = forwarder.run(is_stopping, args.until_end).map_err(|error| explained(error, kind))?;
     eprintln!("{}", summary(kind, &counts, &begun));
     Ok(ExitCode::SUCCESS)
 }
@@ -127,7 +130,7 @@ fn step_secs(args: &ForwardArgs, series: &dyn SeriesSource) -> anyhow::Result<u3
 fn store(args: &ForwardArgs) -> anyhow::Result<(&'static str, Box<dyn StatisticsStore>)> {
     if let Some(folder) = args.to.strip_prefix(RRD) {
         refuse_remote_write_options(args, "a folder", "files of rrdtool have none")?;
-        return Ok(("rrdtool", Box::new(rrd(args, folder)?)));
+        return Ok((RRDTOOL, Box::new(rrd(args, folder)?)));
     }
     match args.to.split_once("://").map(|(scheme, _)| scheme) {
         #[cfg(feature = "prometheus")]
@@ -168,6 +171,9 @@ fn rrd(args: &ForwardArgs, folder: &str) -> anyhow::Result<RrdStore> {
         RrdError::Program { source, .. } => {
             anyhow!("{error}: {source}\nhint: it is in the package rrdtool of most systems")
         }
+        RrdError::Locked { .. } => {
+            anyhow!("{error}\nhint: --to rrd: with another folder, or one process with every --by")
+        }
         RrdError::Folder { .. } => error.into(),
     })
 }
@@ -185,8 +191,12 @@ fn remote_write(args: &ForwardArgs) -> anyhow::Result<weir_prometheus::RemoteWri
 }
 
 /// An error with what to do about it.
-fn explained(error: StatisticsForwardError) -> anyhow::Error {
+fn explained(error: StatisticsForwardError, kind: &str) -> anyhow::Error {
     let hint = match &error {
+        // a file of rrdtool has steps of one length
+        StatisticsForwardError::OtherStep { .. } if kind == RRDTOOL => {
+            "\nhint: another folder and --name keep them apart"
+        }
         StatisticsForwardError::OtherStep { .. } => "\nhint: --name keeps them apart",
         StatisticsForwardError::Store(_) => "\nhint: nothing is lost; forwarding goes on from here once it is mended",
         _ => return error.into(),
