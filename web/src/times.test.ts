@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, agoBetween, between, chooseZone, dateTime, moved, parseRange, parseTime, precise, previous, stepTime, toParameter, utcText, zoneName, zoomed } from "./times.ts";
+import { ago, chooseZone, dateTime, lastSeen, moved, parseRange, parseTime, precise, previous, stepTime, toParameter, utcText, zoneName, zoomed } from "./times.ts";
 
 // 2026-03-29 01:00 UTC: clocks of Berlin go from 02:00 to 03:00.
 const SPRING = Date.UTC(2026, 2, 29, 1, 0, 0);
@@ -128,14 +128,15 @@ describe("times of pages", () => {
   });
 
   it("say how long ago to the minute, and never in the future", () => {
-    expect(agoBetween(NOW - 7000, NOW, NOW)).toBe("in the last 7 s");
-    expect(agoBetween(NOW - 75_000, NOW - 15_000, NOW)).toBe("in the last 75 s");
-    expect(agoBetween(NOW - 660_000, NOW - 600_000, NOW)).toBe("10 min ago");
-    // The clock of the server is ahead of that of the page.
-    expect(agoBetween(NOW + 5000, NOW + 12_000, NOW)).toBe("in the last 1 s");
     chooseZone("UTC");
-    expect(between(NOW - 60_000, NOW - 1000)).toBe("between 2026-11-24 11:59:00 and 11:59:59");
-    expect(between(NOW - 86_400_000, NOW)).toBe("between 2026-11-23 12:00:00 and 2026-11-24 12:00:00");
+    const seen = (last_seen_from_ms: number | null, last_seen_ms: number | null) => Object.values(lastSeen({ last_seen_from_ms, last_seen_ms }, NOW));
+    expect(seen(NOW - 7000, NOW)).toEqual(["in the last 7 s", "between 2026-11-24 11:59:53 and 12:00:00"]);
+    expect(seen(NOW - 75_000, NOW - 15_000)).toEqual(["in the last 75 s", "between 2026-11-24 11:58:45 and 11:59:45"]);
+    expect(seen(NOW - 660_000, NOW - 600_000)).toEqual(["10 min ago", "between 2026-11-24 11:49:00 and 11:50:00"]);
+    expect(seen(NOW - 259_200_000, NOW - 172_800_000)).toEqual(["2 d ago", "between 2026-11-21 12:00:00 and 2026-11-22 12:00:00"]);
+    // The clock of the server is ahead of that of the page.
+    expect(seen(NOW + 5000, NOW + 12_000)[0]).toBe("in the last 1 s");
+    expect(seen(null, null)).toEqual(["never", "never"]);
     chooseZone(undefined);
   });
 });

@@ -141,13 +141,19 @@ export function ago(ms: number, nowMs: number): string {
  * How long ago something was of which only the minute or the day is known, and that this is not later than the answer: `in the last
  * 40 s`, `12 min ago`. Never in the future, whatever the clocks of page and server say.
  */
-export function agoBetween(fromMs: number, untilMs: number, nowMs: number): string {
+function agoBetween(fromMs: number, untilMs: number, nowMs: number): string {
   if (nowMs - untilMs >= 60_000) return ago(untilMs, nowMs);
   return `in the last ${ago(Math.min(fromMs, nowMs - 1000), nowMs).replace(" ago", "")}`;
 }
 
+/** When an exporter was last seen, by its books: shortly, and as exactly as it is known. */
+export function lastSeen(books: { last_seen_ms: number | null; last_seen_from_ms: number | null }, nowMs: number): { ago: string; exact: string } {
+  const [from, until] = [books.last_seen_from_ms, books.last_seen_ms];
+  return from === null || until === null ? { ago: "never", exact: "never" } : { ago: agoBetween(from, until, nowMs), exact: between(from, until) };
+}
+
 /** `between 2026-11-24 14:05:00 and 14:06:00`. */
-export function between(fromMs: number, untilMs: number): string {
+function between(fromMs: number, untilMs: number): string {
   const [from, until] = [dateTime(fromMs), dateTime(untilMs)];
   return `between ${from} and ${from.slice(0, 10) === until.slice(0, 10) ? clock(untilMs) : until}`;
 }

@@ -9,15 +9,15 @@ const DAY_MS = 86_400_000;
 export function booksAt(nowMs: number): Books {
   const common = { domain: 0, flows: 3_402_117, datagrams: 179_201, lost_records: 0, lost_datagrams: 0 };
   const exporters: Exporter[] = [
-    { ...common, exporter: "10.0.0.1", last_seen_ms: nowMs - 400, completeness: COMPLETE, advice: [] },
+    { ...common, exporter: "10.0.0.1", last_seen_from_ms: nowMs - 400, last_seen_ms: nowMs, completeness: COMPLETE, advice: [] },
     {
-      ...common, exporter: "10.0.0.2", last_seen_ms: nowMs - 900, lost_records: 114, lost_datagrams: 6, completeness: INCOMPLETE,
+      ...common, exporter: "10.0.0.2", last_seen_from_ms: nowMs - 900, last_seen_ms: nowMs, lost_records: 114, lost_datagrams: 6, completeness: INCOMPLETE,
       advice: [
         { severity: "warning", finding: "loss_little", evidence: "114 of 20000 records missing (0.57 %)", remedy: "some datagrams are lost between exporter and collector: look for full queues and policers on the path" },
         { severity: "hint", finding: "clock_behind", evidence: "by 448 s", remedy: "let the exporter use NTP" },
       ],
     },
-    { ...common, exporter: "2001:db8::9", last_seen_ms: nowMs - 47 * MINUTE_MS, completeness: UNKNOWN, advice: [{ severity: "error", finding: "unsequenced", evidence: "179201 datagrams without sequence numbers", remedy: "nothing can be said about loss" }] },
+    { ...common, exporter: "2001:db8::9", last_seen_from_ms: nowMs - 48 * MINUTE_MS, last_seen_ms: nowMs - 47 * MINUTE_MS, completeness: UNKNOWN, advice: [{ severity: "error", finding: "unsequenced", evidence: "179201 datagrams without sequence numbers", remedy: "nothing can be said about loss" }] },
   ];
   const counters = [
     { name: "records_stored", count: 10_206_351, description: "Records that were stored." },
