@@ -218,7 +218,9 @@ export interface Exporter {
   /** Null for what is not known per exporter. */
   exporter: string | null;
   domain: number | null;
+  /** Its last record came at this time or before, and at the other one or after: books are by the minute. */
   last_seen_ms: number | null;
+  last_seen_from_ms: number | null;
   flows: Count;
   datagrams: Count;
   lost_records: Count;

@@ -52,6 +52,12 @@ export class Exploration {
     return this.table.problem ?? this.timeline.problem ?? this.sankey.problem ?? this.estimate.problem;
   }
 
+  /** What is wrong with what the picture is drawn from. */
+  get pictureProblem(): Problem | null {
+    const view = this.asked?.view;
+    return (view === "sankey" ? this.sankey : view === "map" ? this.table : this.timeline).problem;
+  }
+
   get wasCancelled(): boolean {
     return [this.estimate, this.sketch, this.table, this.timeline].some((each) => each.wasCancelled);
   }

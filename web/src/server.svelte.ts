@@ -2,19 +2,10 @@
 import type { Column, Info, Live, User } from "./api.ts";
 import { addressOfApi, asProblem, type Problem, request } from "./client.ts";
 import { type LiveState, LiveStream } from "./live.ts";
+import { followed, isMissing, joined, type Second } from "./seconds.ts";
 
-/** How many seconds of the live stream are kept for its picture. */
-const HISTORY_MAX = 300;
-/** Two events that are further apart have a gap between them. */
-const GAP_MS = 3_000;
 /** A page that nobody sees gives its connection back after this time: a browser has six for a server, over all its tabs. */
 const UNSEEN_MS = 5_000;
-
-/** A second of the live stream; null where it was not watched. */
-export interface Second {
-  time_ms: number;
-  bytes_per_s: number | null;
-}
 
 class Server {
   info: Info | null = $state.raw(null);
@@ -24,6 +15,8 @@ class Server {
   liveState: LiveState = $state("connecting");
   retryMs = $state(0);
   history: Second[] = $state.raw([]);
+  /** Grows when there are seconds before the stream, or in it, that nobody saw. */
+  missing = $state(0);
   #stream: LiveStream | null = null;
   #unseen: ReturnType<typeof setTimeout> | undefined;
   #isAway = false;
@@ -67,9 +60,8 @@ class Server {
       clock: { setTimeout: (run, ms) => window.setTimeout(run, ms), clearTimeout: (id) => window.clearTimeout(id) },
       onLive: (live) => {
         this.live = live;
-        const last = this.history.at(-1);
-        const gap = last && live.time_ms - last.time_ms > GAP_MS ? [{ time_ms: last.time_ms + 1000, bytes_per_s: null }] : [];
-        this.history = [...this.history, ...gap, { time_ms: live.time_ms, bytes_per_s: live.bytes_per_s }].slice(-HISTORY_MAX);
+        if (isMissing(this.history, live.time_ms)) this.missing += 1;
+        this.history = followed(this.history, live);
       },
       onState: (state, retryMs) => {
         const isBack = state === "live" && this.liveState !== "live" && this.problem !== null;
@@ -92,6 +84,13 @@ class Server {
         this.#stream?.start();
       }
     });
+  }
+
+  /** Asks for the seconds of the last five minutes that nobody saw here. */
+  async loadSeconds(): Promise<void> {
+    // Without them the picture begins with the stream.
+    const kept = await request<Second[]>("live/seconds").catch(() => []);
+    this.history = joined(kept, this.history);
   }
 
   column(name: string): Column {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, chooseZone, dateTime, moved, parseRange, parseTime, precise, previous, stepTime, toParameter, zoneName, zoomed } from "./times.ts";
+import { ago, chooseZone, dateTime, lastSeen, moved, parseRange, parseTime, precise, previous, stepTime, toParameter, utcText, zoneName, zoomed } from "./times.ts";
 
 // 2026-03-29 01:00 UTC: clocks of Berlin go from 02:00 to 03:00.
 const SPRING = Date.UTC(2026, 2, 29, 1, 0, 0);
@@ -16,11 +16,63 @@ describe("times of questions", () => {
     expect(parseTime("2026-11-24T12:00:00.25Z", NOW)).toBe(NOW + 250);
   });
 
-  it.each(["", "yesterday", "-5", "15m", "2026-13-01", "2026-11-24T25:00Z", "123"])("%j is no time", (text) => expect(parseTime(text, NOW)).toBeNull());
+  // What `weir serve` answers with 400 and "is no time".
+  it.each([
+    "", "-5", "15m", "2026-13-01", "2026-11-24T25:00Z", "2026-02-31", "2026-02-29", "2026-04-31T10:00Z", "2026-11-24Z", "2026-1124T00:00:00Z", "soon",
+    "2026-11-24T12:00+1", "P1D", "-1.5d", "-1h,30m", "-1d1d", "-30m1h", "-1h,", "1 hour, ago", "-2fortnights", "today -", "ago", "25:00", "20-11-2023", "10.0.0.1", "2023-1a", "99999999999999999999", "-99999y", "-9e9h",
+  ])("%j is no time", (text) => expect(parseTime(text, NOW)).toBeNull());
+
+  it("are what the server takes, too", () => {
+    // The texts of crates/filter/src/times.rs, at the time and in the zone of its tests.
+    const now = Date.parse("2026-03-31T10:20:30Z");
+    chooseZone("UTC");
+    const cases: [string, string][] = [
+      ["2023-11-14T22:13:20.25+01:00", "2023-11-14T21:13:20.250Z"],
+      ["2023-11-14T22:13:20 01:00", "2023-11-14T21:13:20Z"],
+      ["2023-11-14t22:13z", "2023-11-14T22:13:00Z"],
+      ["20231114T221320Z", "2023-11-14T22:13:20Z"],
+      ["2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"],
+      ["2023-11-14 22:13:20.125", "2023-11-14T22:13:20.125Z"],
+      ["2023/11/14.22:13:20", "2023-11-14T22:13:20Z"],
+      ["2023-11", "2023-11-01T00:00:00Z"],
+      ["2024-02-29", "2024-02-29T00:00:00Z"],
+      ["0099-01-01", "0099-01-01T00:00:00Z"],
+      ["123", "1970-01-01T00:00:00.123Z"],
+      ["now-15m", "2026-03-31T10:05:30Z"],
+      ["now - 1 hour", "2026-03-31T09:20:30Z"],
+      ["-1h30m", "2026-03-31T08:50:30Z"],
+      ["-1h, 30m", "2026-03-31T08:50:30Z"],
+      ["-1.5h", "2026-03-31T08:50:30Z"],
+      ["-1 day 02:30:00", "2026-03-30T07:50:30Z"],
+      ["-P1DT2H", "2026-03-30T08:20:30Z"],
+      ["-P1M", "2026-02-28T10:20:30Z"],
+      ["-1mo", "2026-02-28T10:20:30Z"],
+      ["-1y1mo", "2025-02-28T10:20:30Z"],
+      ["-250ms", "2026-03-31T10:20:29.750Z"],
+      ["90 minutes ago", "2026-03-31T08:50:30Z"],
+      ["+1h", "2026-03-31T11:20:30Z"],
+      ["today", "2026-03-31T00:00:00Z"],
+      ["Today", "2026-03-31T00:00:00Z"],
+      ["yesterday", "2026-03-30T00:00:00Z"],
+      ["yesterday 14:00", "2026-03-30T14:00:00Z"],
+      ["yesterdayT14:00", "2026-03-30T14:00:00Z"],
+      ["14:05", "2026-03-31T14:05:00Z"],
+      ["Tuesday", "2026-03-31T00:00:00Z"],
+      ["Monday 08:30:15", "2026-03-30T08:30:15Z"],
+      ["wed", "2026-03-25T00:00:00Z"],
+    ];
+    for (const [text, expected] of cases) expect([text, utcText(parseTime(text, now) ?? 0)]).toEqual([text, expected]);
+    chooseZone(undefined);
+  });
 
   it("go to the server with a zone", () => {
     expect(toParameter("-1h", NOW)).toBe("-1h");
     expect(toParameter("2026-11-24T14:00:00+02:00", NOW)).toBe("2026-11-24T12:00:00Z");
+    expect(toParameter("90 minutes ago", NOW)).toBe("90 minutes ago");
+    // An address has a blank for its plus sign.
+    expect(toParameter(" 1h", NOW)).toBe("+1h");
+    expect(toParameter("2026-02-31", NOW)).toBe("2026-02-31");
+    expect(toParameter("yesterday", NOW)).toBe(new Date(2026, 10, 23).toISOString().replace(".000Z", "Z"));
     const local = parseTime("2026-11-24 14:00", NOW);
     expect(local).toBe(new Date(2026, 10, 24, 14, 0).getTime());
   });
@@ -73,5 +125,18 @@ describe("times of pages", () => {
     expect(ago(NOW + 180_000, NOW)).toBe("in 3 min");
     expect(ago(NOW - 7_200_000, NOW)).toBe("2 h ago");
     expect(ago(NOW - 200_000_000, NOW)).toBe("2 d ago");
+  });
+
+  it("say how long ago to the minute, and never in the future", () => {
+    chooseZone("UTC");
+    const seen = (last_seen_from_ms: number | null, last_seen_ms: number | null) => Object.values(lastSeen({ last_seen_from_ms, last_seen_ms }, NOW));
+    expect(seen(NOW - 7000, NOW)).toEqual(["in the last 7 s", "between 2026-11-24 11:59:53 and 12:00:00"]);
+    expect(seen(NOW - 75_000, NOW - 15_000)).toEqual(["in the last 75 s", "between 2026-11-24 11:58:45 and 11:59:45"]);
+    expect(seen(NOW - 660_000, NOW - 600_000)).toEqual(["10 min ago", "between 2026-11-24 11:49:00 and 11:50:00"]);
+    expect(seen(NOW - 259_200_000, NOW - 172_800_000)).toEqual(["2 d ago", "between 2026-11-21 12:00:00 and 2026-11-22 12:00:00"]);
+    // The clock of the server is ahead of that of the page.
+    expect(seen(NOW + 5000, NOW + 12_000)[0]).toBe("in the last 1 s");
+    expect(seen(null, null)).toEqual(["never", "never"]);
+    chooseZone(undefined);
   });
 });

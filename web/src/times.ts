@@ -1,8 +1,6 @@
 // Times of questions (`-1h`, `now`, RFC 3339, milliseconds) and of pages (the zone of the reader, with its name).
 
-const UNITS_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
-const RELATIVE = /^-(\d+)(ms|s|m|h|d|w)$/;
-const ISO = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,3}))?)?)?(Z|[+-]\d\d:?\d\d)?$/;
+import { readMoment } from "./moment.ts";
 
 /** The zone of all times that are shown and typed; without one, that of the reader. */
 let chosenZone: string | undefined;
@@ -13,25 +11,14 @@ export function chooseZone(zone: string | undefined): void {
 
 /** Milliseconds since 1970, or null when the text is no time. Times without a zone are in the zone of the reader. */
 export function parseTime(text: string, nowMs: number): number | null {
-  const trimmed = text.trim();
-  if (trimmed === "now") return nowMs;
-  const relative = RELATIVE.exec(trimmed);
-  if (relative) return nowMs - Number(relative[1]) * (UNITS_MS[relative[2] ?? ""] ?? 0);
-  if (/^\d{11,}$/.test(trimmed)) return Number(trimmed);
-  const iso = ISO.exec(trimmed);
-  if (!iso) return null;
-  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = "0", zone = chosenZone === "UTC" ? "Z" : ""] = iso;
-  const written = `${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.padEnd(3, "0")}`;
-  const ms = Date.parse(written + (zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone));
-  return Number.isNaN(ms) ? null : ms;
+  return readMoment(text, nowMs, chosenZone === "UTC")?.ms ?? null;
 }
 
-/** What the API takes: text without a zone becomes UTC, the rest stays as it was written. */
+/** What the API takes: a time becomes UTC, a length before now stays as it was written, and so does what is no time. */
 export function toParameter(text: string, nowMs: number): string {
-  const trimmed = text.trim();
-  if (trimmed === "now" || RELATIVE.test(trimmed)) return trimmed;
-  const ms = parseTime(trimmed, nowMs);
-  return ms === null ? trimmed : utcText(ms);
+  const moment = readMoment(text, nowMs, chosenZone === "UTC");
+  if (moment === null) return text.trim();
+  return moment.isRelative ? moment.text : utcText(moment.ms);
 }
 
 /** RFC 3339 in UTC, without a fraction when there is none. */
@@ -148,4 +135,25 @@ export function ago(ms: number, nowMs: number): string {
   const words =
     size < 90 ? `${size} s` : size < 5400 ? `${Math.round(size / 60)} min` : size < 129_600 ? `${Math.round(size / 3600)} h` : `${Math.round(size / 86_400)} d`;
   return distance < 0 ? `in ${words}` : `${words} ago`;
+}
+
+/**
+ * How long ago something was of which only the minute or the day is known, and that this is not later than the answer: `in the last
+ * 40 s`, `12 min ago`. Never in the future, whatever the clocks of page and server say.
+ */
+function agoBetween(fromMs: number, untilMs: number, nowMs: number): string {
+  if (nowMs - untilMs >= 60_000) return ago(untilMs, nowMs);
+  return `in the last ${ago(Math.min(fromMs, nowMs - 1000), nowMs).replace(" ago", "")}`;
+}
+
+/** When an exporter was last seen, by its books: shortly, and as exactly as it is known. */
+export function lastSeen(books: { last_seen_ms: number | null; last_seen_from_ms: number | null }, nowMs: number): { ago: string; exact: string } {
+  const [from, until] = [books.last_seen_from_ms, books.last_seen_ms];
+  return from === null || until === null ? { ago: "never", exact: "never" } : { ago: agoBetween(from, until, nowMs), exact: between(from, until) };
+}
+
+/** `between 2026-11-24 14:05:00 and 14:06:00`. */
+function between(fromMs: number, untilMs: number): string {
+  const [from, until] = [dateTime(fromMs), dateTime(untilMs)];
+  return `between ${from} and ${from.slice(0, 10) === until.slice(0, 10) ? clock(untilMs) : until}`;
 }

@@ -13,7 +13,7 @@ describe("watches", () => {
   });
 
   it("say what they could not look at", () => {
-    expect(lossesOf({ ...watch, counts: { windows_closed: 5, rows_late: 3, rows_shed: 0 } })).toEqual([["rows_late", 3]]);
+    expect(lossesOf({ ...watch, counts: { windows_closed: 5, rows_late: 3, rows_shed: 0, octets_waiting: 7, octets_kept: 456_980_736 } })).toEqual([["rows_late", 3]]);
   });
 
   it("have a statement, in which places of mistakes are", () => {

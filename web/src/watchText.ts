@@ -12,7 +12,7 @@ export function stateOf(watch: Watch): WatchState {
 
 /** What a running watch could not look at, from its counters; what is zero is left out. */
 export function lossesOf(watch: Watch): [string, number][] {
-  const usual = ["windows_closed", "windows_answered", "windows_corrected", "reports", "reports_suppressed", "reports_acknowledged", "reports_sent", "windows_waiting", "rows_waiting", "octets_waiting"];
+  const usual = ["windows_closed", "windows_answered", "windows_corrected", "reports", "reports_suppressed", "reports_acknowledged", "reports_sent", "windows_waiting", "rows_waiting", "octets_waiting", "octets_kept"];
   return Object.entries(watch.counts ?? {}).filter(([name, count]) => count > 0 && !usual.includes(name));
 }
 

@@ -79,7 +79,12 @@ class FixtureServer {
     const now = this.#answers.nowMs;
     const filter = parameters.get("filter") ?? "";
     const strange = [...parameters.keys()].filter((name) => !(PARAMETERS[what] ?? []).includes(name));
-    if (strange.length > 0) throw problem(400, "the request is wrong", `unknown field \`${strange[0]}\``);
+    if (strange.length > 0) throw problem(400, "the request is wrong", `there is no parameter '${strange[0]}'`);
+    for (const name of WINDOW) {
+      const text = parameters.get(name) ?? "now";
+      if (parseTime(text, now) === null) throw problem(400, "the request is wrong", `'${text}' is no time`, "write 2026-11-21T08:30, 08:30, now, today, yesterday 14:00, monday or -1h30m");
+    }
+    if (parameters.get("by")?.split(",").includes("nosuch")) throw problem(400, "the request is wrong", "flows cannot be grouped by 'nosuch'", "name a column");
     const wrong = /^GET (flows|biflows|flows\/download|rank|group|timeline|sketch|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
     if (wrong) throw problem(400, "the filter cannot be read", wrong.message, wrong.hint, { from: wrong.from, to: wrong.to });
     if (filter.includes("port 99")) await new Promise((resolve) => setTimeout(resolve, 3000));
@@ -113,8 +118,10 @@ class FixtureServer {
       }
       case "GET filter/complete":
         return complete(filter, Number(parameters.get("at") ?? 0));
+      case "GET live/seconds":
+        return Array.from({ length: 300 }, (_, at) => ({ ...liveAt(Date.now() - (299 - at) * 1000, at, 0), exporters: undefined, drops: undefined, reports_open: undefined }));
       case "GET completeness":
-        return booksAt(now);
+        return booksAt(now, parameters.get("from") === "-5m");
       case "GET watches":
         return this.#watches;
       case "GET reports":
@@ -228,9 +235,9 @@ class FixtureServer {
   #live(response: ServerResponse): void {
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     let tick = 0;
-    // The first minute at once, so that a picture is there.
     const send = (ms: number) => response.write(`data: ${JSON.stringify(liveAt(ms, tick++, this.#reports.filter((each) => !each.acknowledged).length))}\n\n`);
-    for (let before = 60; before > 0; before -= 1) send(Date.now() - before * 1000);
+    // The sample that is there, at once.
+    send(Date.now());
     const timer = setInterval(() => send(Date.now()), 1000);
     this.lives += 1;
     response.on("close", () => {

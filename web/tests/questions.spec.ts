@@ -141,6 +141,57 @@ test("an own time is written in the zone of the reader", async ({ page, weir }) 
   await expect(page).toHaveURL(/from=2026-11-24T13:00:00Z&until=2026-11-24T14:30:00Z$/);
 });
 
+test("a day that does not exist is refused, and not another one asked for", async ({ page, weir }) => {
+  await weir.open("#/explore?from=2026-02-31&until=2026-11-28");
+  await expect(page.getByText("not a time")).toBeVisible();
+  await expect(page.getByRole("alert").first()).toContainText("'2026-02-31' is no time");
+  if (!REAL) expect(weir.requests.filter((each) => each.includes("2026-03-0"))).toEqual([]);
+});
+
+test("times in words are those of the reader", async ({ page, weir }) => {
+  await weir.open("#/explore?from=yesterday&until=now");
+  await expect(page.getByRole("button", { name: /^\d{4}-\d\d-\d\d 00:00:00 – / })).toBeVisible();
+  await expect(page.getByText("not a time")).toHaveCount(0);
+  await expect(page.getByRole("alert")).toHaveCount(0);
+  // Midnight of Berlin.
+  if (!REAL) await expect.poll(() => weir.requests.some((each) => /^GET group.*from=[\d-]+T2[23]:00:00Z/.test(each))).toBe(true);
+});
+
+test("a question that failed does not say that no flows match", async ({ page, weir }) => {
+  for (const hash of ["#/explore?filter=proto+tpc", "#/explore?by=nosuch", "#/explore?by=src_addr,nosuch&view=sankey", "#/explore?filter=proto+tpc&view=map"]) {
+    await weir.open(hash);
+    await expect(page.getByRole("alert").first()).toBeVisible();
+    await expect(page.locator("section[aria-label=picture]").getByText("Not answered")).toBeVisible();
+    await expect(page.getByText(/no flows? (match|pass)/i)).toHaveCount(0);
+  }
+});
+
+test("times of flows are shown whole", async ({ page, weir }) => {
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 844 });
+    await weir.open("#/flows?from=-7d");
+    const cell = page.locator("[role=table] .line [role=cell]").first();
+    await expect(cell).toHaveText(/^\s*\d{4}-\d\d-\d\d [\d:]+\.\d{3}\s*$/);
+    const over = await cell.evaluate((each) => each.scrollWidth - each.clientWidth);
+    expect(over, `at ${width}`).toBeLessThanOrEqual(0);
+  }
+});
+
+test("a share is in sight next to a long address", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "knows the flows");
+  await page.route("**/api/v1/rank?*", async (route) => {
+    const text = await (await route.fetch()).text();
+    await route.fulfill({ contentType: "application/json", body: text.replaceAll("2001:db8:0:5::443", "2001:db8:1234:5678:9abc:def0:1234:5678") });
+  });
+  await weir.open("#/interface/10.0.0.1/3");
+  await expect(page.locator(".columns section").first()).toBeVisible();
+  // What nobody scrolls to is not asked.
+  for (const section of await page.locator(".columns section").all()) await section.scrollIntoViewIfNeeded();
+  const tables = page.locator(".columns section .scroll", { hasText: "2001:db8:1234" });
+  await expect(tables.first()).toBeVisible();
+  for (const table of await tables.all()) expect(await table.evaluate((each) => each.scrollWidth - each.clientWidth)).toBeLessThanOrEqual(0);
+});
+
 test("parts of a link that are not understood are named", async ({ page, weir }) => {
   await weir.open("#/explore?view=pie&colour=red");
   await expect(page.getByText("view=pie: must be one of stacked")).toBeVisible();
@@ -250,6 +301,9 @@ test("who sees a part of the flows is offered what answers about them", async ({
   expect(weir.requests.filter((each) => /live|reports|completeness/.test(each))).toEqual([]);
   // what it costs is not known, so a sketch comes first
   expect(weir.requests.filter((each) => each.includes("sketch"))).toHaveLength(1);
+  await weir.open("#/interface/10.0.0.1/3");
+  await page.getByRole("button", { name: "First and last seen?" }).click();
+  await expect(page.getByText(/^first seen [\d-]+ [\d:]+, last seen /)).toBeVisible();
   await weir.open("#/exporters");
   await expect(page.getByText("this page is about all of them")).toBeVisible();
 });

@@ -22,6 +22,65 @@ test("every rate says how complete it is", async ({ page, weir }) => {
   await expect(page.locator(".stat").first().locator(".value")).toHaveText(/bit\/s$/);
 });
 
+test("the picture of now has five minutes from the start, and all that is of them says how complete they are", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs a server that has run for five minutes");
+  await weir.open("#/now");
+  const picture = page.getByRole("img", { name: /^traffic of the last five minutes/ });
+  // The seconds of the stream alone would take as long to be as many.
+  await expect.poll(async () => {
+    const [, from = "", until = ""] = /from ([\d:]+) to ([\d:]+)$/.exec((await picture.getAttribute("aria-label")) ?? "") ?? [];
+    const seconds = (text: string) => text.split(":").reduce((sum, part) => sum * 60 + Number(part), 0);
+    return (seconds(until) - seconds(from) + 86_400) % 86_400;
+  }).toBeGreaterThan(270);
+  const badges = page.locator(".tiles .badge, section[aria-labelledby=last5] header .badge");
+  await expect(badges).toHaveCount(4);
+  for (const badge of await badges.all()) {
+    await expect(badge).toHaveText("complete");
+    await expect(badge).toHaveAttribute("title", /^of the last five minutes: /);
+  }
+  expect(weir.requests.some((each) => each.startsWith("GET completeness?from=-5m"))).toBe(true);
+});
+
+test("the picture of now has times on a phone", async ({ page, weir }) => {
+  // What is written on pictures is no text of the page.
+  await page.addInitScript(() => {
+    const texts: string[] = [];
+    Object.assign(window, { texts });
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+      texts.push(text);
+      write.call(this, text, ...place);
+    };
+  });
+  await page.setViewportSize({ width: 390, height: 844 });
+  await weir.open("#/now");
+  await expect(page.locator("section[aria-labelledby=last5] canvas")).toBeVisible();
+  const times = () => page.evaluate(() => new Set((window as unknown as { texts: string[] }).texts.filter((text) => /^\d\d:\d\d(:\d\d)?$/.test(text))).size);
+  await expect.poll(times).toBeGreaterThanOrEqual(2);
+});
+
+test("no exporter was seen in the future", async ({ page, weir }) => {
+  await weir.open("#/exporters");
+  const seen = page.locator("section[aria-label=exporters] tbody tr td:last-child");
+  await expect(seen.first()).toHaveText(/^(in the last \d+ (s|min)|\d+ (s|min|h|d) ago|never)$/);
+  for (const text of await seen.allTextContents()) expect(text).not.toMatch(/^in \d/);
+  if (!REAL) await expect(seen.last()).toHaveAttribute("title", /^between [\d-]+ [\d:]+ and /);
+});
+
+test("memory of watches is nothing that they did not look at", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "knows the watches");
+  await weir.open("#/watches");
+  const watches = page.locator("section[aria-label=watches] tbody");
+  await expect(watches.getByText("3 windows shed")).toBeVisible();
+  await expect(watches.getByText("octets kept")).toHaveCount(0);
+});
+
+test("a checkbox stands next to its label", async ({ page, weir }) => {
+  await weir.open("#/reports");
+  const box = await page.getByRole("checkbox", { name: "acknowledged too" }).boundingBox();
+  expect(box?.width).toBeLessThan(40);
+});
+
 test("a page that nobody sees holds no connection", async ({ page, weir }) => {
   test.skip(REAL !== undefined, "counts connections");
   await page.clock.install();

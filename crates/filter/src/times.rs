@@ -119,7 +119,10 @@ fn relative(text: &str, now: &Zoned) -> Option<Timestamp> {
 
 /// A day by its name, a time of day, or both.
 fn named(text: &str, now: &Zoned) -> Option<Timestamp> {
-    let (first, rest) = text.split_once([' ', 'T']).map_or((text, ""), |(day, rest)| (day, rest.trim()));
+    // the letter of `todayT08:30`, and not that of `Tuesday`
+    let begins_name = usize::from(text.starts_with('T'));
+    let gap = text[begins_name..].find([' ', 'T']).map(|at| at + begins_name);
+    let (first, rest) = gap.map_or((text, ""), |at| (&text[..at], text[at + 1..].trim()));
     let (day, time) = match day_named(&first.to_ascii_lowercase(), now) {
         Some(day) => (day, rest),
         None => (now.clone(), text),
@@ -204,6 +207,9 @@ mod tests {
             ("yesterday 14:00", "2026-03-30T12:00:00Z"),
             ("14:05", "2026-03-31T12:05:00Z"),
             ("tuesday", "2026-03-30T22:00:00Z"),
+            ("Tuesday", "2026-03-30T22:00:00Z"),
+            ("Today 14:05", "2026-03-31T12:05:00Z"),
+            ("todayT14:05", "2026-03-31T12:05:00Z"),
             ("Monday 08:30:15", "2026-03-30T06:30:15Z"),
             ("wed", "2026-03-24T23:00:00Z"),
         ];

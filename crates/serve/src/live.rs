@@ -3,10 +3,10 @@
 //! One thread follows the archive, from the writer's memory when that is in this process, and adds up what deliveries carry. So
 //! the rates are those of flows that are received, whoever collects them, and many who look cost as much as one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,9 @@ use crate::status::Status;
 const EVERY: Duration = Duration::from_secs(1);
 /// How often the thread looks whether it must end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long seconds are kept for those who come later, and how many at most.
+const HISTORY_MS: i64 = 300_000;
+const SECONDS_MAX: usize = 600;
 /// Exporters with rates of their own; whoever sends datagrams must not fill memory, or pages.
 const EXPORTERS_MAX: usize = 64;
 
@@ -60,6 +63,49 @@ pub(crate) struct ExporterRate {
     pub(crate) packets_per_s: f64,
     /// Octets that these flows had.
     pub(crate) bytes_per_s: f64,
+}
+
+/// The rates of a second, of all exporters together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+pub(crate) struct LiveSecond {
+    /// When the second ended, in milliseconds since the epoch.
+    pub(crate) time_ms: i64,
+    /// Flows received a second.
+    pub(crate) flows_per_s: f64,
+    /// Packets that these flows had.
+    pub(crate) packets_per_s: f64,
+    /// Octets that these flows had.
+    pub(crate) bytes_per_s: f64,
+}
+
+/// The last seconds, for whoever comes and has not seen them.
+#[derive(Debug, Default)]
+pub(crate) struct LiveHistory(Mutex<VecDeque<LiveSecond>>);
+
+impl LiveHistory {
+    /// Keeps the second of a sample, and those of the five minutes before it.
+    fn push(&self, sample: &LiveSample) {
+        let mut seconds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // those of a clock that was set back are in the future
+        while seconds.back().is_some_and(|last| last.time_ms >= sample.time_ms) {
+            seconds.pop_back();
+        }
+        let is_old = |first: &LiveSecond| sample.time_ms - first.time_ms >= HISTORY_MS;
+        while seconds.len() >= SECONDS_MAX || seconds.front().is_some_and(is_old) {
+            seconds.pop_front();
+        }
+        seconds.push_back(LiveSecond {
+            time_ms: sample.time_ms,
+            flows_per_s: sample.flows_per_s,
+            packets_per_s: sample.packets_per_s,
+            bytes_per_s: sample.bytes_per_s,
+        });
+    }
+
+    /// The seconds of the last five minutes that there was a sample of, the oldest first.
+    pub(crate) fn seconds(&self) -> Vec<LiveSecond> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
 }
 
 /// Flows, packets and octets.
@@ -148,16 +194,17 @@ pub(crate) struct LiveThread {
 }
 
 impl LiveThread {
-    /// Follows the archive from now on; samples go to `samples`.
+    /// Follows the archive from now on; samples go to `samples`, and are kept in `history`.
     pub(crate) fn start(
         archive: Arc<AskedArchive>,
         status: Arc<Status>,
         samples: watch::Sender<LiveSample>,
+        history: Arc<LiveHistory>,
     ) -> std::io::Result<Self> {
         let is_ending = Arc::<AtomicBool>::default();
         let ending = Arc::clone(&is_ending);
         let run = move || {
-            let mut live = Live { archive, status, samples, reports: OpenReports::default() };
+            let mut live = Live { archive, status, samples, history, reports: OpenReports::default() };
             let mut said = false;
             while !ending.load(Ordering::Relaxed) {
                 if let Err(error) = live.run(&ending) {
@@ -192,6 +239,7 @@ struct Live {
     archive: Arc<AskedArchive>,
     status: Arc<Status>,
     samples: watch::Sender<LiveSample>,
+    history: Arc<LiveHistory>,
     reports: OpenReports,
 }
 
@@ -228,6 +276,8 @@ impl Live {
             drops.iter().map(of).sum()
         });
         let reports_open = self.reports.count(&self.archive.folder().join("watch"));
+        // before it is sent: who has the sample finds it among the seconds
+        self.history.push(&sample);
         self.samples.send_replace(LiveSample { drops, reports_open, ..sample });
     }
 
@@ -264,6 +314,25 @@ mod tests {
         assert_eq!((sample.flows_per_s, sample.bytes_per_s), (20.0, 2000.0));
         let names: Vec<_> = sample.exporters.iter().map(|one| (one.exporter.as_str(), one.flows_per_s)).collect();
         assert_eq!(names, [("192.0.2.2", 15.0), ("192.0.2.1", 5.0)]);
+    }
+
+    #[test]
+    fn the_seconds_of_five_minutes_are_kept() {
+        let history = LiveHistory::default();
+        let push = |second: i64| {
+            let time_ms = 1_000 * second;
+            history.push(&LiveSample { time_ms, bytes_per_s: second as f64, ..LiveSample::default() });
+        };
+        let times = || history.seconds().iter().map(|second| second.time_ms / 1_000).collect::<Vec<_>>();
+        (1..=400).for_each(push);
+        assert_eq!(times(), (101..=400).collect::<Vec<_>>());
+        let first = history.seconds()[0];
+        assert_eq!((first.time_ms, first.bytes_per_s), (101_000, 101.0));
+        // nothing came for a while
+        push(600);
+        assert_eq!(times(), (301..=400).chain([600]).collect::<Vec<_>>());
+        push(350);
+        assert_eq!(times(), (301..=350).collect::<Vec<_>>());
     }
 
     #[test]

@@ -32,7 +32,7 @@ use weir_sql::{EngineError, Enrichment, QuestionService};
 use crate::archive::AskedArchive;
 use crate::audit::{AuditLog, AuditOptions};
 use crate::exposure::{Unprotected, check};
-use crate::live::{LiveSample, LiveThread};
+use crate::live::{LiveHistory, LiveSample, LiveThread};
 use crate::peer::Peer;
 use crate::service::{Listening, Parts, Service, ServiceOptions};
 use crate::status::Status;
@@ -214,14 +214,16 @@ impl Server {
         archive.set_enrichment(Arc::clone(&self.enrichment));
         archive.set_corrections(self.corrections);
         let (samples, live) = watch::channel(LiveSample::default());
-        let live_thread = LiveThread::start(Arc::clone(&archive), Arc::clone(&status), samples);
+        let live_history = Arc::<LiveHistory>::default();
+        let live_thread =
+            LiveThread::start(Arc::clone(&archive), Arc::clone(&status), samples, Arc::clone(&live_history));
         let live_thread = live_thread.map_err(ServeError::Thread)?;
         let (ending, is_ending) = watch::channel(false);
         let wires = WireCounts {
             postgres: self.postgres.as_ref().map(PostgresServer::counts),
             flight: self.flight.as_ref().map(FlightServer::counts),
         };
-        let parts = Parts { archive, status, live, wires, ending: is_ending.clone() };
+        let parts = Parts { archive, status, live, live_history, wires, ending: is_ending.clone() };
         let address = self.listening.address;
         let service = Arc::new(Service::new(parts, self.listening, self.options));
         // a version of now is worth a moment: the file may change any time

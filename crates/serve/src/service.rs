@@ -24,7 +24,7 @@ use crate::completeness::CompletenessBody;
 use crate::config::{HttpOptions, QuestionOptions};
 use crate::http_counts::HttpCounts;
 use crate::ingesting::{Ingest, Ingesting};
-use crate::live::LiveSample;
+use crate::live::{LiveHistory, LiveSample};
 use crate::moment::now_ms;
 use crate::problem::Answered;
 use crate::questions::{Questions, Turn};
@@ -71,6 +71,7 @@ pub(crate) struct Parts {
     pub(crate) archive: Arc<AskedArchive>,
     pub(crate) status: Arc<Status>,
     pub(crate) live: watch::Receiver<LiveSample>,
+    pub(crate) live_history: Arc<LiveHistory>,
     pub(crate) wires: WireCounts,
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -94,6 +95,7 @@ pub(crate) struct Service {
     pub(crate) questions: Questions,
     pub(crate) cache: AnswerCache,
     pub(crate) live: watch::Receiver<LiveSample>,
+    pub(crate) live_history: Arc<LiveHistory>,
     pub(crate) status: Arc<Status>,
     pub(crate) http: HttpCounts,
     pub(crate) wires: WireCounts,
@@ -107,7 +109,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(parts: Parts, listening: Listening, options: ServiceOptions) -> Self {
-        let Parts { archive, status, live, wires, ending } = parts;
+        let Parts { archive, status, live, live_history, wires, ending } = parts;
         Self {
             access: Access::new(options.users.clone(), &options.http),
             questions: Questions::new(&options.questions, Arc::clone(&listening.audit)),
@@ -116,6 +118,7 @@ impl Service {
             ingesting: options.ingest.as_ref().map(Ingesting::new),
             options,
             live,
+            live_history,
             status,
             http: HttpCounts::default(),
             wires,

@@ -241,12 +241,19 @@ impl TimeLine {
 
     /// The rates, in at most `steps_max` steps.
     pub fn chart(mut self, title: String, steps_max: usize) -> RateChart {
-        if let (Some(from), Some(until)) = (self.window.from_ms, self.window.until_ms)
-            && !self.steps.is_empty()
-        {
-            self.steps.reach(from.saturating_add(self.offset_ms), until.saturating_add(self.offset_ms));
+        let steps_max = steps_max.max(1) as i64;
+        if let (Some(from), Some(until)) = (self.window.from_ms, self.window.until_ms) {
+            if self.steps.is_empty() {
+                // nothing is drawn, but a step is as long as one with flows would be
+                let span_ms = until.saturating_sub(from);
+                while self.steps.step_ms < span_ms && span_ms / self.steps.step_ms >= steps_max {
+                    self.steps.widen();
+                }
+            } else {
+                self.steps.reach(from.saturating_add(self.offset_ms), until.saturating_add(self.offset_ms));
+            }
         }
-        while self.steps.count() > steps_max.max(1) as i64 {
+        while self.steps.count() > steps_max {
             self.steps.widen();
         }
         let seconds = self.steps.step_ms as f64 / 1000.0;

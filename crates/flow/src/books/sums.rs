@@ -18,8 +18,8 @@ const DAY_MS: i64 = 86_400_000;
 #[derive(Debug, Clone, Default)]
 pub struct BooksSums {
     by_key: BTreeMap<Key, Counts>,
-    /// When the last minute ends in which a key has a row.
-    last_ms: BTreeMap<Key, i64>,
+    /// The latest begin and the latest end of a row of a key: its last record came between the two.
+    last_ms: BTreeMap<Key, (i64, i64)>,
     cut_days: BTreeSet<i64>,
     /// Begin and end of what was added, milliseconds since the epoch.
     extent_ms: Option<(i64, i64)>,
@@ -38,8 +38,9 @@ pub struct ExporterSums {
     pub version: Option<u8>,
     /// Sums by [`Counter`].
     pub counts: Counts,
-    /// When the last minute ends that has anything of it, in milliseconds since the epoch.
-    pub last_ms: Option<i64>,
+    /// Begin and end of the last minute that has anything of it, in milliseconds since the epoch; of the day, where the books
+    /// have no minutes any more. The end of a minute that is not over is in the future.
+    pub last_ms: Option<(i64, i64)>,
 }
 
 impl BooksSums {
@@ -84,8 +85,8 @@ impl BooksSums {
             let exporter = exporters.is_valid(row).then(|| exporters.value(row).to_vec());
             let domain = domains.is_valid(row).then(|| domains.value(row));
             let key: Key = (exporter, domain, versions.is_valid(row).then(|| versions.value(row)));
-            let last_ms = self.last_ms.entry(key.clone()).or_insert(until_ms);
-            *last_ms = (*last_ms).max(until_ms);
+            let last_ms = self.last_ms.entry(key.clone()).or_insert((from_ms, until_ms));
+            *last_ms = (last_ms.0.max(from_ms), last_ms.1.max(until_ms));
             let sums = self.of_key(key);
             for (counter, values) in counters.iter().filter(|(_, values)| values.is_valid(row)) {
                 sums[*counter] = sums[*counter].saturating_add(values.value(row));
@@ -123,7 +124,8 @@ impl BooksSums {
                 // another version of the same
                 add(&mut last.counts, counts);
                 last.version = last.version.max(*version);
-                last.last_ms = last.last_ms.max(last_ms);
+                let of_both = |a: (i64, i64), b: (i64, i64)| (a.0.max(b.0), a.1.max(b.1));
+                last.last_ms = last.last_ms.zip(last_ms).map(|(a, b)| of_both(a, b)).or(last.last_ms).or(last_ms);
                 continue;
             }
             let (address, domain) = (address.clone(), *domain);
@@ -232,6 +234,16 @@ mod tests {
             let totals = sums.totals();
             assert_eq!((totals[Counter::RecordsStored as usize], totals.iter().sum::<u64>()), (expected, expected));
         }
+    }
+
+    #[test]
+    fn an_exporter_was_seen_in_the_last_minute_that_has_anything_of_it() {
+        let of_version =
+            |version, minute_ms| BooksRow { export_version: Some(version), ..row(minute_ms, Some(1), &[]) };
+        let mut sums = BooksSums::default();
+        let rows = [of_version(9, 120_000), of_version(10, 60_000), of_version(9, 0)];
+        sums.add(&BooksBatch::from_rows(&rows), i64::MIN, i64::MAX);
+        assert_eq!(sums.exporters()[0].last_ms, Some((120_000, 180_000)));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::access::Asker;
 use crate::body::json;
 use crate::completeness::CompletenessBody;
 use crate::live::name_of;
-use crate::moment::window;
+use crate::moment::{now_ms, window};
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
@@ -42,8 +42,12 @@ pub(crate) struct ExporterBooks {
     exporter: Option<String>,
     /// Its Observation Domain.
     domain: Option<u32>,
-    /// When the last minute of the window ends that has anything of it, in milliseconds since the epoch.
+    /// When the last record came that the books of the window have, in milliseconds since the epoch. Books are by the minute: it
+    /// came at this time or before it, and at `last_seen_from_ms` or after. Never after now.
     last_seen_ms: Option<i64>,
+    /// When the minute begins that the last record came in, in milliseconds since the epoch; the day in UTC, where the books
+    /// are by the day.
+    last_seen_from_ms: Option<i64>,
     /// Flows that it sent.
     flows: u64,
     /// Datagrams that it sent.
@@ -88,10 +92,11 @@ pub(super) fn of_books(sums: &BooksSums) -> Vec<ExporterBooks> {
     exporters
         .sort_by(|a, b| (a.address.is_none(), &a.address, a.domain).cmp(&(b.address.is_none(), &b.address, b.domain)));
     exporters.truncate(EXPORTERS_MAX);
-    exporters.iter().map(of_sums).collect()
+    let now_ms = now_ms();
+    exporters.iter().map(|sums| of_sums(sums, now_ms)).collect()
 }
 
-fn of_sums(sums: &ExporterSums) -> ExporterBooks {
+fn of_sums(sums: &ExporterSums, now_ms: i64) -> ExporterBooks {
     let of = |counter: Counter| sums.counts[counter as usize];
     let completeness = CompletenessBody::of(&sums.completeness());
     let mut findings = examine_books(sums);
@@ -99,7 +104,9 @@ fn of_sums(sums: &ExporterSums) -> ExporterBooks {
     ExporterBooks {
         exporter: sums.address.as_deref().map(name_of),
         domain: sums.domain,
-        last_seen_ms: sums.last_ms,
+        // of a minute that is not over, the part that is; clocks may have been set back
+        last_seen_ms: sums.last_ms.map(|(_, end_ms)| end_ms.min(now_ms)),
+        last_seen_from_ms: sums.last_ms.map(|(begin_ms, _)| begin_ms.min(now_ms)),
         flows: of(Counter::RecordsStored),
         datagrams: of(Counter::Datagrams),
         lost_records: completeness.lost_records,
@@ -134,4 +141,26 @@ pub(crate) async fn exporters(
     };
     let text = format!("exporters from={:?} until={:?}", window.from_ms, window.until_ms);
     service.questions.answer(&asker, text, work).await
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_flow::books::Counts;
+
+    use super::*;
+
+    #[test]
+    fn nobody_was_seen_after_now() {
+        let counts: Counts = [0; Counter::COUNT];
+        let seen = |last_ms, now_ms| {
+            let sums = ExporterSums { address: None, domain: None, version: None, counts, last_ms };
+            let books = of_sums(&sums, now_ms);
+            (books.last_seen_from_ms, books.last_seen_ms)
+        };
+        let minute = Some((60_000, 120_000));
+        assert_eq!(seen(minute, 150_000), (Some(60_000), Some(120_000)), "a minute that is over");
+        assert_eq!(seen(minute, 67_000), (Some(60_000), Some(67_000)), "a minute that is not");
+        assert_eq!(seen(minute, 50_000), (Some(50_000), Some(50_000)), "a clock that was set back");
+        assert_eq!(seen(None, 150_000), (None, None));
+    }
 }

@@ -1,5 +1,7 @@
 //! What handlers are given; what cannot be read of a request is a problem like others.
 
+mod words;
+
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Json, Query, Request};
 use axum::http::StatusCode;
@@ -17,9 +19,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Query(params) = Query::from_request_parts(parts, state).await.map_err(|error: QueryRejection| {
-            Problem::request(plain(&error.body_text(), "Failed to deserialize query string: "))
-        })?;
+        let params = Query::<T>::from_request_parts(parts, state).await;
+        let Query(params) = params.map_err(|error: QueryRejection| words::of_query(&error.body_text()))?;
         Ok(Self(params))
     }
 }
@@ -31,26 +32,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let Json(body) = Json::from_request(request, state).await.map_err(|error: JsonRejection| {
-            let text = plain(&error.body_text(), "Failed to deserialize the JSON body into the target type: ");
-            match error.status() {
+        let Json(body) =
+            Json::from_request(request, state).await.map_err(|error: JsonRejection| match error.status() {
                 StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large("the body of the request is too large"),
                 StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                     Problem::request("the body is not JSON").with_hint("send it with Content-Type: application/json")
                 }
-                _ => Problem::request(text),
-            }
-        })?;
+                _ => words::of_body(&error.body_text()),
+            })?;
         Ok(Self(body))
     }
-}
-
-/// The words of a library without its prefix, and with a small first letter.
-fn plain(text: &str, prefix: &str) -> String {
-    let text = text.strip_prefix(prefix).unwrap_or(text);
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_lowercase().collect::<String>()).unwrap_or_default();
-    format!("{first}{}", letters.as_str())
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Asker {

@@ -13,8 +13,8 @@ use futures::stream::unfold;
 use tokio::sync::watch;
 
 use crate::access::Asker;
-use crate::body::with_type;
-use crate::live::LiveSample;
+use crate::body::{json, with_type};
+use crate::live::{LiveSample, LiveSecond};
 use crate::metrics;
 use crate::moment::now_ms;
 use crate::peer::Client;
@@ -52,6 +52,16 @@ pub(crate) async fn live(
     let headers = response.headers_mut();
     headers.insert(axum::http::header::CACHE_CONTROL, axum::http::HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// Lists the seconds of the last five minutes that the process has rates of, the oldest first: those before a stream began.
+#[utoipa::path(
+    get, path = "/live/seconds", tag = "service",
+    responses((status = 200, body = Vec<LiveSecond>), (status = "default", body = Problem, content_type = "application/problem+json"))
+)]
+pub(crate) async fn seconds(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    asker.needs_all_flows()?;
+    json(&service.live_history.seconds())
 }
 
 /// The sample that is there, and each that follows, until the service ends. It ends too as soon as there are other users: nothing

@@ -129,6 +129,7 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(running::list))
         .routes(routes!(running::cancel))
         .routes(routes!(live::live))
+        .routes(routes!(live::seconds))
         .routes(routes!(reloading::reload))
         .routes(routes!(ingest::ingest))
 }

@@ -198,6 +198,20 @@ fn nothing_is_lost_by_merging() {
 }
 
 /// Steps of a day begin at midnight in the zone; a clock that was never set costs no memory.
+/// 300 steps of 5 minutes are more than a day, and 1440 of a minute too many.
+#[test]
+fn a_window_without_flows_has_the_steps_of_one_with_some() {
+    let of = |length_ms: i64, steps_max: usize| {
+        let window =
+            TimeWindow { from_ms: Some(NEW_YEAR_MS), until_ms: Some(NEW_YEAR_MS + length_ms), ..TimeWindow::default() };
+        let chart = TimeLine::new(Measure::Bits, window, TimeZone::UTC).chart(String::new(), steps_max);
+        (chart.steps(), chart.step_ms)
+    };
+    assert_eq!(of(86_400_000, 300), (0, 300_000));
+    assert_eq!(of(0, 300), (0, 1));
+    assert_eq!(of(i64::MAX - NEW_YEAR_MS, 1).0, 0, "it ends");
+}
+
 #[test]
 fn steps_begin_at_local_times_and_are_few() {
     let zone = TimeZone::get("Asia/Kolkata").expect("a zone");

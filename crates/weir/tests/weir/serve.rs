@@ -465,6 +465,10 @@ fn live(service: &Service) {
     let sample = samples.find(|sample| sample["flows_per_s"].as_f64().is_some_and(|rate| rate > 100.0));
     let sample = sample.expect("a second with flows");
     assert_eq!((&sample["exporters"][0]["exporter"], &sample["drops"]), (&json!("127.0.0.1"), &json!(0)));
+    // who comes later finds it among the seconds before
+    let seconds = service.get("/live/seconds");
+    let second = seconds.as_array().expect("seconds").iter().find(|second| second["time_ms"] == sample["time_ms"]);
+    assert_eq!(second.expect("the same second")["bytes_per_s"], sample["bytes_per_s"]);
 }
 
 fn metrics(service: &Service) {

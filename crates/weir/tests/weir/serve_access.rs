@@ -76,6 +76,7 @@ const FATES: &[(&str, &str, Fate)] = &[
     ("get", "/questions", Fate::Narrowed),
     ("delete", "/questions/{id}", Fate::Free),
     ("get", "/live", Fate::Refused),
+    ("get", "/live/seconds", Fate::Refused),
     ("post", "/reload", Fate::Free),
     ("post", "/ingest", Fate::Refused),
 ];
