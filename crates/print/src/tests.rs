@@ -235,9 +235,21 @@ impl Write for ClosedPipe {
 #[test]
 fn a_closed_pipe_ends_silently() {
     let schema = batch().schema();
-    let endless = std::iter::repeat_with(|| Ok::<_, Infallible>(batch()));
-    let rows = write_batches(endless, &schema, Format::Csv, &OutputOptions::default(), &mut ClosedPipe);
-    assert!(rows.is_ok_and(|rows| rows > 0));
+    for format in [Format::Csv, Format::Json, Format::Ndjson, Format::Table] {
+        let endless = std::iter::repeat_with(|| Ok::<_, Infallible>(batch()));
+        let rows = write_batches(endless, &schema, format, &OutputOptions::default(), &mut ClosedPipe);
+        assert!(rows.is_ok_and(|rows| rows > 0), "{format:?}");
+    }
+}
+
+/// All rows are in one batch, whose text is written before it is at its end.
+#[test]
+fn rows_that_nobody_reads_are_rows() {
+    let batches = vec![batch(); 10_000];
+    let batch = arrow::compute::concat_batches(&batches[0].schema(), &batches).expect("a batch");
+    let one = std::iter::once(Ok::<_, Infallible>(batch.clone()));
+    let rows = write_batches(one, &batch.schema(), Format::Table, &OutputOptions::default(), &mut ClosedPipe);
+    assert!(rows.is_ok_and(|rows| rows == 30_000));
 }
 
 #[test]
