@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 return Err(anyhow!("{} has a user '{name}' already\nhint: weir user password {name}", path.display()));
             }
             if let Some(rows) = rows {
-                weir_filter::parse(rows).map_err(|error| anyhow!("{}", error.render(rows)))?;
+                weir_filter::parse(rows).map_err(|error| anyhow!("wrong filter\n{}", error.render(rows)))?;
             }
             let mut user =
                 UserOptions { name: name.clone(), role: role.clone(), rows: rows.clone(), ..UserOptions::default() };
