@@ -108,7 +108,7 @@ fn tables_are_for_people() {
 start +02                src addr     proto  flags            bytes  note          ratio
 2026-01-01 02:00:00.123  10.0.0.1     TCP    ...A..S.         1.2 M  a,\"b\"           0.5
 1970-01-01 02:00:00.000  2001:db8::1  253    -                  999  \\u{1b}[31m\\n    NaN
-1970-01-01 01:59:59.999  -            -      ........  18446744.0 T  -                 2
+1970-01-01 01:59:59.999  -            -      ........  18446744.1 T  -                 2
 ";
     assert_eq!(written(&[batch()], Format::Table, &options), expected);
     let plain = OutputOptions { scaled: false, header: false, ..OutputOptions::default() };
