@@ -11,6 +11,7 @@ use weir_chain::{OptionError, Options};
 use weir_serve::config::UserOptions;
 use weir_serve::{granting, hash_password, scram_verifier, users};
 
+use super::counted;
 use super::serve::settings::in_file;
 
 /// Octets of a token.
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Ls => {
             for UserOptions { name, role, rows, password, tokens, .. } in &all {
                 let password = if password.is_some() { "password" } else { "" };
-                let tokens = if tokens.is_empty() { String::new() } else { format!("{} tokens", tokens.len()) };
+                let tokens = if tokens.is_empty() { String::new() } else { counted(tokens.len(), "token") };
                 let signs_in: Vec<&str> = [password, &tokens].into_iter().filter(|one| !one.is_empty()).collect();
                 let rows = rows.as_ref().map(|rows| format!(", sees {rows}")).unwrap_or_default();
                 println!("{name}: {role}, {}{rows}", signs_in.join(" and "));
