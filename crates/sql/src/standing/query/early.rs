@@ -90,9 +90,9 @@ struct MadeOfRows<'a> {
 /// Keeps what aggregates make of rows in the place of these, where that is less.
 fn replace_rows(query: &StandingQuery, windows: &[WindowRows], until: Instant) -> Result<(), EngineError> {
     let aggregates = &query.panes.aggregates;
-    let (mut made, mut rows_lacking, mut rows_made) = (Vec::new(), 0, 0);
+    let (mut made, mut rows_lacking, mut rows_made) = (Vec::new(), 0_u64, 0_u64);
     for (number, (aggregate, _)) in aggregates.iter().enumerate() {
-        let mut of_aggregate = 0;
+        let mut of_aggregate = 0_u64;
         for pane in windows.get(aggregate.relation).into_iter().flat_map(|window| &window.panes) {
             let lacking = pane.not_aggregated(number);
             if lacking.is_empty() {
