@@ -112,5 +112,5 @@ fn filter(args: &Arguments) -> anyhow::Result<Predicate> {
 
 pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Predicate> {
     let reader = Reader::for_command_line().with_file_records();
-    reader.parse(text).map_err(|error| FilterError(error.render(text)).into())
+    reader.parse(text).map_err(|error| FilterError(format!("wrong filter\n{}", error.render(text))).into())
 }

@@ -105,6 +105,27 @@ pub fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
     push_first(text, &address, end - 1);
 }
 
+/// Appends a number as nfdump scales it for people: from a million on with one decimal, rounded as printf does, and the letter of
+/// a unit of 1000.
+pub fn push_scaled(text: &mut Vec<u8>, number: u64) {
+    let (unit, letter): (u64, u8) = match number {
+        0..1_000_000 => return push_u64(text, number),
+        1_000_000..1_000_000_000 => (1_000_000, b'M'),
+        1_000_000_000..1_000_000_000_000 => (1_000_000_000, b'G'),
+        _ => (1_000_000_000_000, b'T'),
+    };
+    let tenth = unit / 10;
+    if number % tenth == tenth / 2 {
+        // A tie, which goes to the side of the binary fraction. Writing to a vector does not fail.
+        let _ = write!(text, "{:.1}", number as f64 / unit as f64);
+    } else {
+        let tenths = number / tenth + u64::from(number % tenth > tenth / 2);
+        push_u64(text, tenths / 10);
+        text.extend_from_slice(&[b'.', b'0' + (tenths % 10) as u8]);
+    }
+    text.extend_from_slice(&[b' ', letter]);
+}
+
 /// Appends a number in decimal at the right of a field of `width` octets; longer ones take what they need.
 #[inline]
 pub fn push_u64_right(text: &mut Vec<u8>, number: u64, width: usize) {

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use weir_flow::{Column, protocol_name};
 
 use crate::cell::Cells;
-use crate::digits::{Clock, ZonedClock, push_f64, push_u64};
+use crate::digits::{Clock, ZonedClock, push_f64, push_scaled, push_u64};
 use crate::harmless::is_obeyed;
 use crate::names::tcp_flags_text;
 
@@ -127,19 +127,6 @@ fn clean_from(text: &mut Vec<u8>, start: usize) {
     let cleaned = clean(&String::from_utf8_lossy(&text[start..]));
     text.truncate(start);
     text.extend_from_slice(cleaned.as_bytes());
-}
-
-/// As nfdump scales: from a million on, one decimal and a unit of 1000.
-fn push_scaled(text: &mut Vec<u8>, number: u64) {
-    let (unit, letter): (u64, u8) = match number {
-        0..1_000_000 => return push_u64(text, number),
-        1_000_000..1_000_000_000 => (1_000_000, b'M'),
-        1_000_000_000..1_000_000_000_000 => (1_000_000_000, b'G'),
-        _ => (1_000_000_000_000, b'T'),
-    };
-    // Rounded down, so that 999,999,999 is no thousand of a unit that has no more.
-    push_u64(text, number / unit);
-    text.extend_from_slice(&[b'.', b'0' + (number / (unit / 10) % 10) as u8, b' ', letter]);
 }
 
 /// Six digits, or as many as are before the point.

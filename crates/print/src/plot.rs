@@ -125,14 +125,16 @@ impl RateChart {
         (0..self.steps()).map(total).collect()
     }
 
-    /// A line that says from when to when, how wide steps are, and in which zone.
+    /// A line that says from when to when, how wide steps are, and in which zone: both of them where clocks change in between.
     pub fn caption(&self) -> String {
         let step = ticks::span_text(self.step_ms);
         let times = (ticks::local(self.from_ms, &self.zone), ticks::local(self.until_ms(), &self.zone));
         let (Some(from), Some(until)) = times else { return format!("steps of {step}") };
         let is_same_day = from.date() == until.date();
+        let is_same_zone = from.offset() == until.offset();
+        let from = from.strftime(if is_same_zone { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S %Z" });
         let until = until.strftime(if is_same_day { "%H:%M:%S %Z" } else { "%Y-%m-%d %H:%M:%S %Z" });
-        format!("{} to {until}, steps of {step}", from.strftime("%Y-%m-%d %H:%M:%S"))
+        format!("{from} to {until}, steps of {step}")
     }
 }
 
@@ -232,6 +234,26 @@ mod tests {
     fn the_ending_chooses_the_kind() {
         assert_eq!("a/b.SVG".parse::<PictureFile>().ok(), Some(PictureFile::Svg("a/b.SVG".into())));
         assert!(matches!("proto tcp".parse::<PictureFile>(), Err(PlotError::UnknownKind(_))));
+    }
+
+    /// Clocks go back at 03:00 of summer time on 2026-10-25 in Zurich, which is 01:00 UTC (tz database).
+    #[test]
+    fn a_caption_has_both_zones_where_clocks_change() {
+        let caption = |from: &str, steps: usize| {
+            let chart = RateChart {
+                title: String::new(),
+                measure: Measure::Flows,
+                zone: TimeZone::get("Europe/Zurich").expect("a zone"),
+                from_ms: from.parse::<jiff::Timestamp>().expect("a time").as_millisecond(),
+                step_ms: 3_600_000,
+                series: vec![Series { label: "all".to_owned(), rates: vec![0.0; steps] }],
+                gaps: Vec::new(),
+            };
+            chart.caption()
+        };
+        let both = "2026-10-25 00:00:00 CEST to 05:00:00 CET, steps of 1 h";
+        assert_eq!(caption("2026-10-24T22:00:00Z", 6), both);
+        assert_eq!(caption("2026-10-24T20:00:00Z", 2), "2026-10-24 22:00:00 to 2026-10-25 00:00:00 CEST, steps of 1 h");
     }
 
     /// The same points in both kinds of picture: the dots of SVG have their colour in the pixels of PNG.

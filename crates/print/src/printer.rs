@@ -140,12 +140,12 @@ impl<W: Write> Printer<W> {
             let message = format!("rows of {found} columns come after rows of {expected} columns");
             return Err(io::Error::new(ErrorKind::InvalidInput, message));
         }
-        self.rows.batch(batch, &mut self.text, &mut Flush::new(&mut self.to))?;
+        // also where the reader has gone: an answer of which nobody reads the rest is none without rows
         self.rows_written += batch.num_rows() as u64;
-        Ok(())
+        self.rows.batch(batch, &mut self.text, &mut Flush::new(&mut self.to))
     }
 
-    /// Rows written so far, those whose text still waits included.
+    /// Rows written so far, those whose text still waits and those at which writing failed included.
     pub fn rows_written(&self) -> u64 {
         self.rows_written
     }
@@ -179,7 +179,7 @@ pub enum PrintError<E> {
 /// Writes batches of one schema and returns the number of their rows.
 ///
 /// When the reader of the text goes away (a closed pipe, as behind `head`), no more batches are taken and that is no
-/// error.
+/// error: the number is that of the rows that were taken.
 pub fn write_batches<E>(
     batches: impl Iterator<Item = Result<RecordBatch, E>>,
     schema: &SchemaRef,

@@ -128,7 +128,7 @@ fn tables_are_for_people() {
 start +02                src addr     proto  flags            bytes  note          ratio
 2026-01-01 02:00:00.123  10.0.0.1     TCP    ...A..S.         1.2 M  a,\"b\"           0.5
 1970-01-01 02:00:00.000  2001:db8::1  253    -                  999  \\u{1b}[31m\\n    NaN
-1970-01-01 01:59:59.999  -            -      ........  18446744.0 T  -                 2
+1970-01-01 01:59:59.999  -            -      ........  18446744.1 T  -                 2
 ";
     assert_eq!(written(&[batch()], Format::Table, &options), expected);
     let plain = OutputOptions { scaled: false, header: false, ..OutputOptions::default() };
@@ -255,9 +255,21 @@ impl Write for ClosedPipe {
 #[test]
 fn a_closed_pipe_ends_silently() {
     let schema = batch().schema();
-    let endless = std::iter::repeat_with(|| Ok::<_, Infallible>(batch()));
-    let rows = write_batches(endless, &schema, Format::Csv, &OutputOptions::default(), &mut ClosedPipe);
-    assert!(rows.is_ok_and(|rows| rows > 0));
+    for format in [Format::Csv, Format::Json, Format::Ndjson, Format::Table] {
+        let endless = std::iter::repeat_with(|| Ok::<_, Infallible>(batch()));
+        let rows = write_batches(endless, &schema, format, &OutputOptions::default(), &mut ClosedPipe);
+        assert!(rows.is_ok_and(|rows| rows > 0), "{format:?}");
+    }
+}
+
+/// All rows are in one batch, whose text is written before it is at its end.
+#[test]
+fn rows_that_nobody_reads_are_rows() {
+    let batches = vec![batch(); 10_000];
+    let batch = arrow::compute::concat_batches(&batches[0].schema(), &batches).expect("a batch");
+    let one = std::iter::once(Ok::<_, Infallible>(batch.clone()));
+    let rows = write_batches(one, &batch.schema(), Format::Table, &OutputOptions::default(), &mut ClosedPipe);
+    assert!(rows.is_ok_and(|rows| rows == 30_000));
 }
 
 #[test]

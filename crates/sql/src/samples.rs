@@ -45,7 +45,7 @@ impl FlowSample {
         };
         let kept = options.view.kept(&question.filter);
         let (before, after) = if question.scaled { by_counts(kept) } else { (kept, Predicate::True) };
-        let seen = SeenFlows::new(columns, after, question.scaled, options);
+        let seen = FlowMasking::new(columns, after, question.scaled, options);
         let read = FlowQuery {
             filter: Predicate::and([options.view.rows.clone(), before]),
             window: question.window,
@@ -90,12 +90,12 @@ fn by_counts(filter: Predicate) -> (Predicate, Predicate) {
 }
 
 /// How flows that are kept are seen.
-struct SeenFlows {
+struct FlowMasking {
     /// The columns of the answer, in the order of the table.
     columns: Vec<Column>,
     schema: SchemaRef,
     scaling: Option<Scaling>,
-    pseudonyms: Option<Replacing>,
+    pseudonyms: Option<AddressReplacement>,
 }
 
 /// By what counts are scaled, and the filter of the scaled ones.
@@ -105,12 +105,12 @@ struct Scaling {
 }
 
 /// What replaces addresses, with the images that threads have kept.
-struct Replacing {
+struct AddressReplacement {
     pseudonyms: Arc<Pseudonyms>,
     images: Mutex<Vec<Images>>,
 }
 
-impl SeenFlows {
+impl FlowMasking {
     /// These columns, all without any; of scaled flows those that pass `after`.
     fn new(columns: &[Column], after: Predicate, is_scaled: bool, options: &EngineOptions) -> Self {
         let mut columns = if columns.is_empty() { Column::ALL.to_vec() } else { columns.to_vec() };
@@ -119,8 +119,10 @@ impl SeenFlows {
         let schema = Arc::new(Schema::new(columns.iter().map(|column| field(*column)).collect::<Vec<_>>()));
         let scaling = is_scaled.then(|| Scaling { corrections: Arc::clone(&options.corrections), filter: after });
         let pseudonyms = options.view.pseudonyms.as_ref();
-        let replacing =
-            |pseudonyms: &Arc<Pseudonyms>| Replacing { pseudonyms: Arc::clone(pseudonyms), images: Mutex::default() };
+        let replacing = |pseudonyms: &Arc<Pseudonyms>| AddressReplacement {
+            pseudonyms: Arc::clone(pseudonyms),
+            images: Mutex::default(),
+        };
         Self { columns, schema, scaling, pseudonyms: pseudonyms.map(replacing) }
     }
 
@@ -143,7 +145,7 @@ impl SeenFlows {
             Some(Scaling { corrections, filter }) => passing(scaled(&batch, corrections)?, filter)?,
             None => batch,
         };
-        let mut images = self.pseudonyms.as_ref().map(Replacing::take);
+        let mut images = self.pseudonyms.as_ref().map(AddressReplacement::take);
         let seen = |(column, field): (&Column, &FieldRef)| match (batch.column_by_name(column.name()), &mut images) {
             (Some(values), None) => Arc::clone(values),
             (Some(values), Some(images)) if !Pseudonyms::hides(*column) => images.of(*column, values),
@@ -158,7 +160,7 @@ impl SeenFlows {
     }
 }
 
-impl Replacing {
+impl AddressReplacement {
     /// Those that no thread uses, or new ones.
     fn take(&self) -> Images {
         let kept = self.images.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -82,16 +82,18 @@ impl Growth {
         looks
     }
 
-    /// Whether a pane has grown by enough. Where what was aggregated has hardly fewer rows than it was made of, or could not be
-    /// made, it is waited for as many, or twice as many.
+    /// Whether a pane has grown by enough: by as many rows as what was aggregated has. Where rows were not replaced, because
+    /// aggregating failed or made no fewer of them, it must have doubled, or have half of what may be kept for the first time.
     pub(crate) fn gives(&mut self, end_ms: i64, size: PaneSize) -> Option<Arc<()>> {
+        let (enough, longest) = (self.enough(), self.rows.1);
         let at_least = match self.given {
             Some((given_ms, given)) if given_ms == end_ms && given.released_rows == size.released_rows => {
-                given.rows.saturating_mul(2)
+                let doubled = given.rows.saturating_mul(2);
+                if given.rows < longest { doubled.min(longest) } else { doubled }
             }
-            _ => size.aggregated_rows,
+            _ => size.aggregated_rows.min(longest),
         };
-        if size.rows < at_least.clamp(self.enough(), self.rows.1) {
+        if size.rows < at_least.max(enough) {
             return None;
         }
         self.given = Some((end_ms, size));
@@ -159,6 +161,8 @@ mod tests {
         assert!(growth.gives(60_000, size(249_999, 0, 0)).is_none());
         assert!(growth.gives(60_000, size(300_000, 0, 0)).is_some());
         assert!(growth.gives(60_000, size(500_000, 0, 0)).is_some());
+        // half of what may be kept was tried
+        assert!(growth.gives(60_000, size(999_999, 0, 0)).is_none());
         // another one has nothing to do with it
         assert!(growth.gives(120_000, size(125_000, 0, 0)).is_some());
     }

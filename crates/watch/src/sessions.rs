@@ -7,8 +7,9 @@
 //! A row is late when the step that it is of has been given. It is kept where a session of its key is open that has begun
 //! before it: the session has it, as if it had come in time. Otherwise it could join sessions that were given, so it is
 //! counted and left out. What speaks against rows in place of sums is memory; `rows_max` and `sessions_max` limit it, and so does
-//! the memory of all watches, of which keys take a part as rows do. When it is full, rows that would need more are left
-//! out and not sessions that are open: somebody who sends many keys would make those of others end too early.
+//! the memory of all watches, of which keys take a part as rows do. Further keys do not get the last of that memory, which is
+//! reserved for rows of sessions that are open: a sender of many keys would make the sessions of others end too early. Of a
+//! delivery only rows of open sessions are stored then.
 
 mod open_keys;
 
@@ -18,7 +19,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, Timestam
 use arrow::compute::{filter_record_batch, interleave_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampMillisecondType};
 use arrow::error::ArrowError;
-use arrow::row::{RowConverter, SortField};
+use arrow::row::{RowConverter, Rows, SortField};
 use weir_flow::Column;
 use weir_sql::standing::{QuestionMemory, Run, SessionInput, SessionKind, Window, WindowRows, WindowSpec};
 
@@ -30,6 +31,8 @@ use crate::window_clock::WindowClock;
 const DEAD_ROWS_MAX: u64 = 65_536;
 /// Rows of a batch when memory is freed.
 const BATCH_ROWS: usize = 65_536;
+/// This part of the memory of all watches is reserved for sessions that are open.
+const RESERVED_PART: u64 = 16;
 
 /// How sessions are kept.
 #[derive(Debug, Clone, Copy)]
@@ -102,6 +105,33 @@ struct Ended {
     rows: Vec<KeptRow>,
     starts: Vec<i64>,
     ends: Vec<i64>,
+}
+
+/// What keys may take of memory in addition to the rows of a delivery.
+#[derive(Debug, Clone, Copy)]
+struct KeyMemory {
+    /// Octets that are left; `None` when the rows themselves do not fit.
+    left: Option<u64>,
+    /// Octets that must be left when a further key is added.
+    reserved: u64,
+}
+
+impl KeyMemory {
+    fn with(rows: &RecordBatch, memory: Option<&QuestionMemory>) -> Self {
+        let Some(memory) = memory else { return Self { left: Some(u64::MAX), reserved: 0 } };
+        Self { left: memory.octets_left_after(rows), reserved: memory.of_all().octets_max() / RESERVED_PART }
+    }
+
+    /// Whether there is memory for a further key.
+    fn has_some_for_further_keys(&self) -> bool {
+        self.left.is_some_and(|left| left >= self.reserved)
+    }
+
+    /// What is left when a key takes so many octets more; `None` when it may not.
+    fn left_after(&self, octets: u64, is_further_key: bool) -> Option<u64> {
+        let reserved = if is_further_key { self.reserved } else { 0 };
+        self.left?.checked_sub(octets).filter(|left| *left >= reserved)
+    }
 }
 
 impl Sessions {
@@ -237,28 +267,38 @@ impl Sessions {
             return;
         };
         let Some(times) = times_of(&rows, &self.input.time) else { return };
-        let mut room = self.memory.as_ref().map_or(Some(u64::MAX), |memory| memory.room_beside(&rows));
-        let batch = self.next_batch;
-        let mut live = 0;
+        let mut memory = KeyMemory::with(&rows, self.memory.as_ref());
+        let open = (!memory.has_some_for_further_keys()).then(|| self.of_open_keys(names.as_ref(), rows.num_rows()));
+        let stored = open.as_ref().map_or_else(|| Ok(rows.clone()), |open| filter_record_batch(&rows, open));
+        let Ok(stored) = stored else {
+            self.counts.rows_failed += flows.num_rows() as u64;
+            return;
+        };
+        if open.is_some() {
+            memory = KeyMemory { reserved: u64::MAX, ..KeyMemory::with(&stored, self.memory.as_ref()) };
+        }
+        let (batch, mut live, mut position) = (self.next_batch, 0, 0);
         for row in 0..rows.num_rows() {
             if times.is_null(row) {
                 self.counts.rows_without_time += 1;
-                continue;
+            } else {
+                let name = names.as_ref().map(|names| names.row(row)).map_or(&[][..], |name| name.data());
+                let kept = KeptRow { time_ms: times.value(row), batch, row: position };
+                live += u64::from(self.keep(name, kept, given_through_ms, &mut memory));
             }
-            let name = names.as_ref().map(|names| names.row(row)).map_or(&[][..], |name| name.data());
-            let kept = KeptRow { time_ms: times.value(row), batch, row: row as u32 };
-            live += u64::from(self.keep(name, kept, given_through_ms, &mut room));
+            // a row that is not stored is of a further key, for which there is no memory
+            position += u32::from(open.as_ref().is_none_or(|open| open.value(row)));
         }
         if live > 0 {
             self.next_batch += 1;
-            self.rows_stored += rows.num_rows() as u64;
-            self.batches.insert(batch, KeptBatch::new(rows, live, self.memory.as_ref()));
+            self.rows_stored += stored.num_rows() as u64;
+            self.batches.insert(batch, KeptBatch::new(stored, live, self.memory.as_ref()));
         }
         self.keys.count_memory();
     }
 
     /// The keys of rows as octets; `None` when all rows are of one key.
-    fn names(&mut self, rows: &RecordBatch) -> Result<Option<arrow::row::Rows>, ArrowError> {
+    fn names(&mut self, rows: &RecordBatch) -> Result<Option<Rows>, ArrowError> {
         if self.input.keys.is_empty() {
             return Ok(None);
         }
@@ -273,9 +313,15 @@ impl Sessions {
         converter.convert_columns(&columns).map(Some)
     }
 
-    /// Keeps a row; false, and counted, when it is late or over a limit. `room` is what keys may take of memory, if there is any
-    /// for rows.
-    fn keep(&mut self, name: &[u8], row: KeptRow, given_through_ms: Option<i64>, room: &mut Option<u64>) -> bool {
+    /// Which of so many rows are of sessions that are open.
+    fn of_open_keys(&self, names: Option<&Rows>, rows: usize) -> BooleanArray {
+        let name = |row: usize| names.map_or(&[][..], |names| names.row(row).data());
+        let is_open = |row: usize| self.keys.place_of(name(row)).is_some();
+        BooleanArray::from((0..rows).map(is_open).collect::<Vec<bool>>())
+    }
+
+    /// Keeps a row; false, and counted, when it is late or over a limit. `memory` is what keys may take.
+    fn keep(&mut self, name: &[u8], row: KeptRow, given_through_ms: Option<i64>, memory: &mut KeyMemory) -> bool {
         let place = self.keys.place_of(name);
         let is_late = given_through_ms.is_some_and(|given_ms| row.time_ms < given_ms);
         let first_ms = place.and_then(|place| self.keys.first_ms(place));
@@ -290,7 +336,7 @@ impl Sessions {
         }
         let end_ms = self.input.kind.earliest_end(row.time_ms);
         let more = self.keys.more_octets(place, name, end_ms);
-        let Some(left) = room.and_then(|room| room.checked_sub(more)) else {
+        let Some(left) = memory.left_after(more, place.is_none()) else {
             self.counts.rows_over_memory += 1;
             return false;
         };
@@ -298,7 +344,7 @@ impl Sessions {
             self.counts.rows_without_session += 1;
             return false;
         }
-        *room = Some(left);
+        memory.left = Some(left);
         self.keys.push(place, name, row, end_ms);
         self.rows_kept += 1;
         true

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_chain::TimeSpan;
-use weir_filter::{Predicate, Reader};
+use weir_filter::{ParseError, Predicate, Reader};
 use weir_query::QueryError;
 use weir_sql::{EngineError, Progress, QueryControl};
 
@@ -67,7 +67,9 @@ impl When {
 
 /// Reads a filter; an error shows the place of the mistake.
 pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Predicate> {
-    Reader::for_command_line().parse(text).map_err(|error| anyhow::anyhow!("{}", error.render(text)))
+    // carets are below the filter, which must be on a line of its own
+    let wrong = |error: ParseError| anyhow::anyhow!("wrong filter\n{}", error.render(text));
+    Reader::for_command_line().parse(text).map_err(wrong)
 }
 
 /// A query in the foreground, from the moment that signals are caught.

@@ -110,6 +110,11 @@ mod tests {
             evidence(&[(DatagramsDecoded, 10), (ClockBehindMs, 200_000)]),
             "the exporter's clock is 20.0 s behind ours, as a mean over 10 datagrams"
         );
+        // 7 h 59 min 59.74 s
+        assert_eq!(
+            evidence(&[(DatagramsDecoded, 2), (ClockBehindMs, 2 * 28_799_740)]),
+            "the exporter's clock is 8 h behind ours, as a mean over 2 datagrams"
+        );
         assert_eq!(ailments(&[(DatagramsDecoded, 10), (ClockBehindMs, 100_000)]), []);
         assert_eq!(ailments(&[(ClockAheadMs, 0)]), []);
     }

@@ -261,13 +261,13 @@ fn foreign(diagnosis: &Diagnosis) -> Found {
         .then(|| (Ailment::Foreign, format!("{count} datagrams, the first begins with {}{guess}", octets.join(" "))))
 }
 
-/// Milliseconds for people.
+/// Milliseconds for people, rounded.
 pub(super) fn duration(ms: i64) -> String {
-    let secs = ms / 1000;
-    match secs {
-        0..120 => format!("{}.{} s", secs, ms % 1000 / 100),
-        120..7_200 => format!("{} min", secs / 60),
-        7_200..172_800 => format!("{} h", secs / 3_600),
-        _ => format!("{} days", secs / 86_400),
+    let in_units_of = |unit_ms: i64| ms.saturating_add(unit_ms / 2) / unit_ms;
+    match ms / 1000 {
+        0..120 => format!("{}.{} s", in_units_of(100) / 10, in_units_of(100) % 10),
+        120..7_200 => format!("{} min", in_units_of(60_000)),
+        7_200..172_800 => format!("{} h", in_units_of(3_600_000)),
+        _ => format!("{} days", in_units_of(86_400_000)),
     }
 }

@@ -1,9 +1,7 @@
 //! Numbers, durations, addresses and texts as nfdump writes them.
 
-use std::io::Write;
-
 use arrow::array::{Array, StringArray};
-use weir_print::digits::{align_right, push_ipv4, push_ipv6, push_u64, push_u64_right};
+use weir_print::digits::{align_right, push_ipv4, push_ipv6, push_scaled, push_u64_right};
 
 /// A condensed IPv6 address has at most this many letters.
 const CONDENSED_LETTERS: usize = 16;
@@ -18,24 +16,6 @@ pub(super) fn push_number(text: &mut Vec<u8>, number: u64, plain: bool, width: u
         push_scaled(text, number);
         align_right(text, start, width);
     }
-}
-
-fn push_scaled(text: &mut Vec<u8>, number: u64) {
-    let (unit, letter): (u64, u8) = match number {
-        0..1_000_000_000 => (1_000_000, b'M'),
-        1_000_000_000..1_000_000_000_000 => (1_000_000_000, b'G'),
-        _ => (1_000_000_000_000, b'T'),
-    };
-    let tenth = unit / 10;
-    if number % tenth == tenth / 2 {
-        // A tie, which goes to the side of the binary fraction. Writing to a vector does not fail.
-        let _ = write!(text, "{:.1}", number as f64 / unit as f64);
-    } else {
-        let tenths = (number + tenth / 2) / tenth;
-        push_u64(text, tenths / 10);
-        text.extend_from_slice(&[b'.', b'0' + (tenths % 10) as u8]);
-    }
-    text.extend_from_slice(&[b' ', letter]);
 }
 
 /// Appends milliseconds as `DDDDd HH:MM:SS.mmm`, the days only when there are some.

@@ -73,7 +73,11 @@ pub fn draw(chart: &RateChart, columns: usize) -> String {
         let _ = writeln!(text, "mean {}, peak {}", rate_text(chart.mean(series), unit), rate_text(series.max(), unit));
     }
     if !chart.gaps.is_empty() {
-        let _ = writeln!(text, "{}", cut(&format!("{GAP} nothing is known of {} steps", chart.gap_steps()), columns));
+        let steps = match chart.gap_steps() {
+            1 => "1 step".to_owned(),
+            steps => format!("{steps} steps"),
+        };
+        let _ = writeln!(text, "{}", cut(&format!("{GAP} nothing is known of {steps}"), columns));
     }
     let _ = writeln!(text, "{}", cut(&chart.caption(), columns));
     text
@@ -230,6 +234,10 @@ mean 2.00 Mbit/s, pe
 ";
         let cut_lines: String = drawn.lines().map(|line| line.chars().take(20).collect::<String>() + "\n").collect();
         assert_eq!(cut_lines, expected, "\n{drawn}");
+        let of = |gap: std::ops::Range<usize>| {
+            draw(&RateChart { gaps: iter::once(gap).collect(), ..chart(&[("all", &rates)]) }, 80)
+        };
+        assert!(of(1..2).contains("░ nothing is known of 1 step\n") && of(1..3).contains("known of 2 steps\n"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use weir_flow::Counter;
 
 use super::exporters::{ExporterBooks, WindowParams, of_books, window_range};
 use super::extract::Params;
+use super::question_text::span;
 use crate::access::Asker;
 use crate::body::json;
 use crate::completeness::CompletenessBody;
@@ -71,6 +72,6 @@ pub(crate) async fn completeness(
         let counters = counted.map(|counter| CounterBody::of(*counter, totals[*counter as usize]));
         json(&CompletenessAnswer { all, exporters: of_books(&sums), counters: counters.collect() })
     };
-    let text = format!("completeness from={:?} until={:?}", window.from_ms, window.until_ms);
+    let text = format!("completeness {}", span(window.from_ms, window.until_ms));
     service.questions.answer(&asker, text, work).await
 }

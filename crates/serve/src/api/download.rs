@@ -18,6 +18,7 @@ use weir_query::{FlowQuery, Select};
 
 use super::extract::Params;
 use super::parameters::{WhichFlows, column, limit, names, sorting};
+use super::question_text::given;
 use crate::access::Asker;
 use crate::body::with_type;
 use crate::problem::{Answered, Problem, with_causes};
@@ -39,6 +40,14 @@ pub(crate) enum FileFormat {
 }
 
 impl FileFormat {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+            Self::Nfcapd => "nfcapd",
+        }
+    }
+
     fn media_type(self) -> &'static str {
         match self {
             Self::Csv => "text/csv; charset=utf-8",
@@ -105,7 +114,8 @@ pub(crate) async fn download(
     let sorting = params.order.as_deref().filter(|order| !order.is_empty()).map(sorting).transpose()?;
     let limit = limit(params.limit, ROWS.0, ROWS.1)?;
     let format = params.format;
-    let text = which.text(&format!("download format={format:?} order={:?} limit={limit}", params.order));
+    let (name, order) = (format.name(), given("order", params.order.as_deref()));
+    let text = which.text(&format!("download format={name}{order} limit={limit}"));
     // all columns are asked for, and those that who asks does not see are null
     let query = which.query(Select::List { columns, sorting, limit: Some(limit) });
     let work = move |question: &Question<'_>| {

@@ -13,6 +13,7 @@ use weir_flow::books::ExporterSums;
 use super::completeness::CounterBody;
 use super::exporters::{WindowParams, window_range};
 use super::extract::Params;
+use super::question_text::span;
 use crate::access::Asker;
 use crate::body::json;
 use crate::live::name_of;
@@ -76,7 +77,7 @@ pub(crate) async fn show(
         let own = all.iter().filter(|sums| sums.address.as_deref().is_some_and(|address| name_of(address) == name));
         json(&own.map(DomainBooks::of).collect::<Vec<_>>())
     };
-    let text = format!("exporter {wanted} from={:?} until={:?}", window.from_ms, window.until_ms);
+    let text = format!("exporter {wanted} {}", span(window.from_ms, window.until_ms));
     service.questions.answer(&asker, text, work).await
 }
 

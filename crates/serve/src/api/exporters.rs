@@ -12,6 +12,7 @@ use weir_flow::books::{BooksSums, ExporterSums};
 use weir_query::TimeWindow;
 
 use super::extract::Params;
+use super::question_text::span;
 use crate::access::Asker;
 use crate::body::json;
 use crate::completeness::CompletenessBody;
@@ -139,7 +140,7 @@ pub(crate) async fn exporters(
         let (start_ms, end_ms) = window_range(&window);
         json(&of_books(&asked.archive.snapshot()?.books(start_ms, end_ms)?))
     };
-    let text = format!("exporters from={:?} until={:?}", window.from_ms, window.until_ms);
+    let text = format!("exporters {}", span(window.from_ms, window.until_ms));
     service.questions.answer(&asker, text, work).await
 }
 

@@ -7,6 +7,7 @@ mod arrival;
 mod extract;
 mod named_files;
 mod parameters;
+mod question_text;
 
 mod biflows;
 mod download;

@@ -8,6 +8,7 @@ use weir_flow::{Column, ColumnType};
 use weir_print::plot;
 use weir_query::{AggregateKey, Direction, FlowQuery, KeyError, Order, Select, Sorting, StatisticKey, TimeWindow};
 
+use super::question_text::{given, span};
 use crate::moment::window;
 use crate::problem::{Answered, Problem};
 
@@ -73,8 +74,7 @@ impl WhichFlows {
             "" => Predicate::True,
             text => filter_reader().parse(text).map_err(|error| Problem::of_filter(&error))?,
         };
-        let end = |ms: Option<i64>| ms.map_or("open".to_owned(), |ms| ms.to_string());
-        let text = format!("from={} until={} filter={text:?}", end(window.from_ms), end(window.until_ms));
+        let text = format!("{}{}", span(window.from_ms, window.until_ms), given("filter", Some(text)));
         Ok(Self { filter: predicate, window, is_scaled: false, text })
     }
 

@@ -13,6 +13,7 @@ use weir_watch::{KeyError, check_key};
 
 use super::extract::{Body, Params};
 use super::parameters::limit;
+use super::question_text::given;
 use crate::access::Asker;
 use crate::body::json;
 use crate::moment::{moment, now_ms};
@@ -153,7 +154,7 @@ pub(crate) async fn acknowledge(
     };
     let until_ms = now_ms().saturating_add(length.millis());
     let asked = Arc::clone(&service);
-    let text = format!("acknowledge watch={} key={:?} until={until_ms}", body.watch, body.key);
+    let text = format!("acknowledge watch={}{} until={until_ms}", body.watch, given("key", body.key.as_deref()));
     let work = move |_: &Turn| {
         let journal = asked.journal();
         // a report is in the journal before the state of its watch

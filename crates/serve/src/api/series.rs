@@ -11,6 +11,7 @@ use weir_series::{Family, Resolution, SeriesError, SeriesId, SeriesStore};
 
 use super::extract::Params;
 use super::parameters::limit;
+use super::question_text::given;
 use super::timeline::SeriesBody;
 use crate::access::Asker;
 use crate::archive::STATISTICS;
@@ -79,7 +80,8 @@ pub(crate) async fn list(
     asker.needs_all_flows()?;
     let limit = limit(params.limit, KEYS.0, KEYS.1)?;
     let asked = Arc::clone(&service);
-    let text = format!("series family={:?} match={:?}", params.family, params.matched);
+    let (of_family, of_key) = (given("family", params.family.as_deref()), given("match", params.matched.as_deref()));
+    let text = format!("series{of_family}{of_key}");
     let work = move |turn: &Turn| {
         let _admitted = turn.enter_quick()?;
         let store = open(&asked)?;
@@ -152,7 +154,8 @@ pub(crate) async fn fetch(
         .map(|step| step.parse::<TimeSpan>().map_err(|error| Problem::request(format!("'step': {error}"))));
     let step = step.transpose()?;
     let asked = Arc::clone(&service);
-    let text = format!("series fetch family={} key={:?} from={from_ms} until={until_ms}", params.family, params.key);
+    let (family_name, key) = (&params.family, given("key", params.key.as_deref()));
+    let text = format!("series fetch family={family_name}{key} from={from_ms} until={until_ms}");
     let work = move |turn: &Turn| {
         let _admitted = turn.enter_quick()?;
         let store = open(&asked)?;

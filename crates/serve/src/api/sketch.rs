@@ -71,8 +71,8 @@ pub(crate) struct SketchAnswer {
     series: Vec<SeriesBody>,
     /// Unit of the values.
     unit: String,
-    /// The share of the flows that was read; 1 when it is the time line. For users who see a part of the flows it is at most
-    /// 1/32, and does not say how many flows there are.
+    /// The share of the flows that was read; 1 when it is the time line. For users who see a part of the flows it is 1/32, however
+    /// many flows there are: that there is a picture says that there are at least some 6.5 million of all.
     share: f64,
     /// How complete the flows of the window are.
     completeness: CompletenessBody,

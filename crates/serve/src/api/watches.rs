@@ -15,6 +15,7 @@ use weir_watch::{Backtest, RunnerOptions, WatchFile, plan, watches};
 
 use super::extract::Body;
 use super::named_files::NamedFiles;
+use super::question_text::span;
 use crate::access::Asker;
 use crate::body::json;
 use crate::moment::{check_order, moment, now_ms};
@@ -305,7 +306,7 @@ pub(crate) async fn backtest(
     let until = body.until.as_ref().map(TimeValue::ms).transpose()?;
     check_order(from, until)?;
     let asked = Arc::clone(&service);
-    let line = format!("watch backtest {name} from={from:?} until={until:?}");
+    let line = format!("watch backtest {name} {}", span(from, until));
     let work = move |turn: &Turn| {
         let _admitted = turn.enter(u64::MAX)?;
         let text = match body.text {

@@ -14,7 +14,7 @@
 //! A statement may ask about the rows of some hosts only, which it finds in the same window: `WHERE src_addr IN (…)`, or a join
 //! with a table that has each host once, of which the optimiser makes a semi-join. Where the groups are by that host, all rows
 //! of a group are kept by the join or none, so groups can be made first and joined then. That makes groups of all hosts, so
-//! it is done only for windows whose rows are too many to be kept until they end ([`GroupedFirst`]).
+//! it is done only for windows whose rows are too many to be kept until they end ([`SemiJoinAfterGrouping`]).
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub(crate) fn split(
     let mut aggregates = Vec::new();
     let plan = plan.transform_down_with_subqueries(|node| {
         let LogicalPlan::Aggregate(aggregate) = &node else { return Ok(Transformed::no(node)) };
-        let first = if is_grouped_first { GroupedFirst::of(aggregate)? } else { None };
+        let first = if is_grouped_first { SemiJoinAfterGrouping::of(aggregate)? } else { None };
         let of_rows = first.as_ref().map_or(aggregate, |first| &first.aggregate);
         let Some(relation) = shared_window(of_rows, windows, of_all)? else { return Ok(Transformed::no(node)) };
         let place = Place { slot: Arc::clone(slot), relation: windows.len() + aggregates.len() };
@@ -98,7 +98,7 @@ pub(crate) fn split(
 
 /// An aggregate that is over rows which a semi-join keeps by what they are grouped by, taken to be before that join.
 #[derive(Debug)]
-struct GroupedFirst {
+struct SemiJoinAfterGrouping {
     /// Over all rows.
     aggregate: Aggregate,
     /// As it was of rows.
@@ -107,7 +107,7 @@ struct GroupedFirst {
     on: Vec<(Expr, Expr)>,
 }
 
-impl GroupedFirst {
+impl SemiJoinAfterGrouping {
     /// `None` when an aggregate is over anything else.
     fn of(aggregate: &Aggregate) -> Result<Option<Self>> {
         let Some(join) = join_below(&aggregate.input) else { return Ok(None) };

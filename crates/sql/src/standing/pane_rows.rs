@@ -56,12 +56,13 @@ pub(crate) struct AggregatedRows {
     rows: Vec<RecordBatch>,
 }
 
-fn count(batches: &[RecordBatch]) -> u64 {
+/// Rows of batches.
+pub(crate) fn count(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
 /// Rows that what was aggregated counts as: a sketch of many values takes the memory of many rows.
-fn count_aggregated(batches: &[RecordBatch]) -> u64 {
+pub(crate) fn count_aggregated(batches: &[RecordBatch]) -> u64 {
     let rows = |batch: &RecordBatch| {
         let octets = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_default();
         let octets: usize = batch.columns().iter().map(octets).sum();
@@ -124,7 +125,7 @@ impl PaneRows {
     }
 
     /// The batches that an aggregate lacks of the first ones.
-    pub(crate) fn not_aggregated(&self, aggregate: usize, batches: usize) -> Vec<RecordBatch> {
+    fn not_aggregated(&self, aggregate: usize, batches: usize) -> Vec<RecordBatch> {
         let content = self.content();
         let from = content.aggregated.get(aggregate).and_then(|parts| parts.last()).map_or(0, |part| part.to);
         let here = content.batches.iter().enumerate().map(|(number, batch)| (content.released + number, batch));
@@ -132,7 +133,7 @@ impl PaneRows {
     }
 
     /// Keeps what an aggregate made of the batches that it lacked.
-    pub(crate) fn keep_aggregated(&self, aggregate: usize, batches: usize, made_of: u64, rows: Vec<RecordBatch>) {
+    fn keep_aggregated(&self, aggregate: usize, batches: usize, made_of: u64, rows: Vec<RecordBatch>) {
         let mut content = self.content();
         content.count(count_aggregated(&rows), 0);
         content.remember(&rows);
@@ -328,16 +329,26 @@ impl WindowPane {
         self.rows.first(self.batches)
     }
 
+    /// The batches that an aggregate lacks.
+    pub(crate) fn not_aggregated(&self, aggregate: usize) -> Vec<RecordBatch> {
+        self.rows.not_aggregated(aggregate, self.batches)
+    }
+
+    /// Keeps what an aggregate made of the batches that it lacked, which had so many rows.
+    pub(crate) fn keep_aggregated(&self, aggregate: usize, made_of: u64, rows: Vec<RecordBatch>) {
+        self.rows.keep_aggregated(aggregate, self.batches, made_of, rows);
+    }
+
     /// What an aggregate made of its rows; `aggregate_rows` makes it of those that it lacks.
     pub(crate) fn aggregated<E>(
         &self,
         aggregate: usize,
         aggregate_rows: impl FnOnce(Vec<RecordBatch>) -> Result<Vec<RecordBatch>, E>,
     ) -> Result<Vec<RecordBatch>, E> {
-        let lacking = self.rows.not_aggregated(aggregate, self.batches);
+        let lacking = self.not_aggregated(aggregate);
         if !lacking.is_empty() {
             let made_of = count(&lacking);
-            self.rows.keep_aggregated(aggregate, self.batches, made_of, aggregate_rows(lacking)?);
+            self.keep_aggregated(aggregate, made_of, aggregate_rows(lacking)?);
         }
         Ok(self.rows.aggregated(aggregate, self.batches))
     }

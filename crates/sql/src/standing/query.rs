@@ -426,18 +426,9 @@ impl StandingQuery {
     /// Puts the rows where the plan finds them: those of windows, and then what their panes made of them.
     fn put(&self, rows: &[WindowRows], history: Option<&Arc<Snapshot>>, until: Instant) -> Result<(), EngineError> {
         let mut aggregated = Vec::new();
-        for (number, (aggregate, plan)) in self.panes.aggregates.iter().enumerate() {
+        for (number, (aggregate, _)) in self.panes.aggregates.iter().enumerate() {
             let Some(WindowRows { window, panes }) = rows.get(aggregate.relation) else { continue };
-            let made = panes.iter().map(|pane| {
-                pane.aggregated(number, |batches| {
-                    let mut of_pane = vec![RelationRows::default(); self.windows.len()];
-                    if let Some(place) = of_pane.get_mut(aggregate.relation) {
-                        place.batches = batches;
-                    }
-                    self.slot.held().rows = of_pane;
-                    self.collected_again(plan, until)
-                })
-            });
+            let made = panes.iter().map(|pane| pane.aggregated(number, |batches| self.make(number, batches, until)));
             let batches = made.collect::<Result<Vec<_>, EngineError>>()?.into_iter().flatten().collect();
             aggregated.push(RelationRows { window: *window, batches });
         }
@@ -450,6 +441,17 @@ impl StandingQuery {
         held.rows = rows.iter().map(of_window).chain(aggregated).collect();
         held.history = history.cloned();
         Ok(())
+    }
+
+    /// Makes what an aggregate has of rows of a pane.
+    fn make(&self, number: usize, batches: Vec<RecordBatch>, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
+        let Some((aggregate, plan)) = self.panes.aggregates.get(number) else { return Ok(Vec::new()) };
+        let mut of_pane = vec![RelationRows::default(); self.windows.len()];
+        if let Some(place) = of_pane.get_mut(aggregate.relation) {
+            place.batches = batches;
+        }
+        self.slot.held().rows = of_pane;
+        self.collected_again(plan, until)
     }
 
     /// The answer; `None` when the rows of the window decided that there is none.

@@ -40,6 +40,11 @@ impl WindowMemory {
         QuestionMemory { of_all: Arc::clone(self), number: self.questions.fetch_add(1, Ordering::Relaxed) }
     }
 
+    /// Octets that windows may keep.
+    pub fn octets_max(&self) -> u64 {
+        self.octets_max
+    }
+
     /// Octets that windows keep. What several of them keep counts once.
     pub fn octets(&self) -> u64 {
         self.kept().octets
@@ -89,11 +94,11 @@ impl QuestionMemory {
     /// Whether its windows may keep these rows, too: there is memory left, or another question keeps as much as this one would
     /// then, and that one has to give way. Whether it can, it does not say: a quarter more is taken by others at most.
     pub fn has_room(&self, rows: &RecordBatch) -> bool {
-        self.room_beside(rows).is_some()
+        self.octets_left_after(rows).is_some()
     }
 
-    /// Octets that it may keep beside these rows, by the same rule; `None` when there is no room for the rows.
-    pub fn room_beside(&self, rows: &RecordBatch) -> Option<u64> {
+    /// Octets that it may keep in addition to these rows, by the same rule; `None` when the rows themselves do not fit.
+    pub fn octets_left_after(&self, rows: &RecordBatch) -> Option<u64> {
         let kept = self.of_all.kept();
         let (more, more_own) = kept.more(self.number, rows);
         let own = kept.of_question(self.number).saturating_add(more_own);
@@ -336,16 +341,16 @@ mod tests {
         let kept = |number: usize| rows(&[&columns[number]]);
         most.add(&kept(0));
         let mut keys = most.state();
-        assert_eq!((most.room_beside(&kept(0)), most.room_beside(&kept(1))), (Some(2_500), Some(1_500)));
+        assert_eq!((most.octets_left_after(&kept(0)), most.octets_left_after(&kept(1))), (Some(2_500), Some(1_500)));
         keys.set(1_800);
         assert_eq!((memory.octets(), most.octets()), (2_800, 2_800));
-        assert_eq!((most.room_beside(&kept(0)), most.room_beside(&kept(1))), (Some(700), None));
+        assert_eq!((most.octets_left_after(&kept(0)), most.octets_left_after(&kept(1))), (Some(700), None));
         // others may keep as much, up to a quarter above the limit
-        assert_eq!(little.room_beside(&kept(1)), Some(575));
+        assert_eq!(little.octets_left_after(&kept(1)), Some(575));
         little.add(&kept(1));
-        assert!(memory.is_exceeded() && most.keeps_most() && little.room_beside(&kept(2)).is_none());
+        assert!(memory.is_exceeded() && most.keeps_most() && little.octets_left_after(&kept(2)).is_none());
         keys.set(100);
-        assert_eq!((memory.octets(), most.octets(), most.room_beside(&kept(0))), (2_100, 1_100, Some(1_400)));
+        assert_eq!((memory.octets(), most.octets(), most.octets_left_after(&kept(0))), (2_100, 1_100, Some(1_400)));
         drop(keys);
         most.remove(&kept(0));
         little.remove(&kept(1));

@@ -177,9 +177,22 @@ fn keys_of_sessions_take_memory_too() {
     assert!(closed.is_empty() && counts.rows_over_memory > 5_000, "{counts:?}");
     assert_eq!((open + counts.rows_over_memory, sessions.rows_kept()), (flows.len() as u64, open));
     assert!(memory.octets() > OCTETS_MAX * 9 / 10 && open > OCTETS_MAX / 1_000, "{open} in {}", memory.octets());
-    // sessions that are open go on, and end as they would have
+    // sessions that are open go on, also where most of each delivery is of further sources
+    for round in 0..40 {
+        let at = |number: i64| Flow { received_ms: NEW_YEAR_MS + 3_000 + round, ..flow(number) };
+        let further = (0..250).map(|number| at(30_000 + 250 * round + number));
+        let part: Vec<Flow> = further.chain((0..20).map(|number| at(number % 10))).collect();
+        sessions.take(batch(&part).record_batch(), &mut closed);
+        assert!(closed.is_empty() && !memory.is_exceeded());
+    }
+    let (over_before, counts) = (counts.rows_over_memory, sessions.counts());
+    assert_eq!((sessions.rows_kept(), sessions.sessions_open() as u64), (open + 800, open));
+    assert_eq!(counts.rows_over_memory, over_before + 10_000);
+    // and they end as they would have
     sessions.advance(NEW_YEAR_MS + HOUR_MS, &mut closed);
-    assert_eq!(closed.iter().map(rows).sum::<u64>(), open);
+    assert_eq!(closed.iter().map(rows).sum::<u64>(), open + 800);
+    let last_ms = closed.iter().map(|window| window.end_ms).max();
+    assert_eq!(last_ms, Some(NEW_YEAR_MS + 64_000));
     assert_eq!(closed.iter().map(|window| window.rows_left_out).sum::<u64>(), counts.rows_over_memory);
     drop(closed);
     // there is memory for others then

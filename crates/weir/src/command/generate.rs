@@ -157,6 +157,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             write_pcap(path, &mut flows, &streams, target)?
         }
         (None, Some(target)) => {
+            if target.port() == 0 {
+                bail!(
+                    "--to {target} names no port\nhint: name the one that the collector listens on, such as {}",
+                    SocketAddr::new(target.ip(), 2055)
+                );
+            }
             if !target.ip().is_loopback() && !args.allow_remote {
                 bail!("{target} is not on this machine\nhint: --allow-remote sends there all the same");
             }

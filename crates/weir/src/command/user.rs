@@ -11,6 +11,7 @@ use weir_chain::{OptionError, Options};
 use weir_serve::config::UserOptions;
 use weir_serve::{granting, hash_password, scram_verifier, users};
 
+use super::counted;
 use super::serve::origin::in_file;
 
 /// Octets of a token.
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Ls => {
             for UserOptions { name, role, rows, password, tokens, .. } in &all {
                 let password = if password.is_some() { "password" } else { "" };
-                let tokens = if tokens.is_empty() { String::new() } else { format!("{} tokens", tokens.len()) };
+                let tokens = if tokens.is_empty() { String::new() } else { counted(tokens.len(), "token") };
                 let signs_in: Vec<&str> = [password, &tokens].into_iter().filter(|one| !one.is_empty()).collect();
                 let rows = rows.as_ref().map(|rows| format!(", sees {rows}")).unwrap_or_default();
                 println!("{name}: {role}, {}{rows}", signs_in.join(" and "));
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 return Err(anyhow!("{} has a user '{name}' already\nhint: weir user password {name}", path.display()));
             }
             if let Some(rows) = rows {
-                weir_filter::parse(rows).map_err(|error| anyhow!("{}", error.render(rows)))?;
+                weir_filter::parse(rows).map_err(|error| anyhow!("wrong filter\n{}", error.render(rows)))?;
             }
             let mut user =
                 UserOptions { name: name.clone(), role: role.clone(), rows: rows.clone(), ..UserOptions::default() };

@@ -169,7 +169,7 @@ fn a_closed_pipe_is_no_error() {
 fn mistakes_are_pointed_at() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = archive(folder.path());
-    check_error(&ask(&archive, "query", &["dst prot 22"]), &["dst prot 22", "^", "hint:"]);
+    check_error(&ask(&archive, "query", &["dst prot 22"]), &["error: wrong filter\ndst prot 22\n    ^^^^ ", "hint:"]);
     check_error(&ask(&archive, "query", &["-s", "srcipp"]), &["srcipp", "srcip"]);
     check_error(&ask(&archive, "query", &["-O", "size"]), &["'size' is not an order", "hint:"]);
     check_error(&ask(&archive, "query", &["--columns", "sorce"]), &["'sorce' is not a column", "src_addr"]);
@@ -353,4 +353,11 @@ fn scenes_are_planted_and_listed() {
     );
     let silent = ["generate", "--to", "127.0.0.1:9", "--scene", "exporter-silent@1m"];
     check_error(&run(&silent), &["silence in simulated time"]);
+}
+
+#[test]
+fn nothing_is_sent_to_no_port() {
+    let nowhere = run(&["generate", "--to", "127.0.0.1:0", "--records", "10"]);
+    check_error(&nowhere, &["--to 127.0.0.1:0 names no port", "hint: name the one that the collector listens on"]);
+    assert_eq!(text(&nowhere.stdout), "");
 }

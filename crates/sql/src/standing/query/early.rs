@@ -5,11 +5,17 @@
 //! rows are aggregated and go, and in the end the window combines what was made. Hosts come again and again, so what was made is
 //! merged each time that it has doubled: it has each group twice at most. A statement has a plan for that beside the
 //! plain one, because aggregating twice costs more where a window has few rows.
+//!
+//! A statement may have several aggregates of the same rows, each of which makes its own groups of them. Where these together
+//! are no fewer than the rows, as with ports at random, rows are kept as they are: they take less, and can be aggregated later.
 
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
+
 use super::{StandingEngine, StandingQuery};
 use crate::EngineError;
+use crate::standing::pane_rows::{WindowPane, count, count_aggregated};
 use crate::standing::slot::{RelationRows, SlotContent};
 use crate::standing::{QuerySetup, WindowRows};
 
@@ -40,12 +46,13 @@ impl StandingQuery {
         self.panes.aggregates.iter().map(|(aggregate, _)| aggregate.name())
     }
 
-    /// Aggregates the rows of windows that are open, and drops them. They stay when it fails.
+    /// Aggregates the rows of windows that are open, and drops them. They stay when it fails, and where what all aggregates make
+    /// of them counts as no fewer rows.
     ///
     /// Must not be called from an asynchronous task.
     pub fn aggregate(&self, rows: &[WindowRows], time_max: Duration) -> Result<(), EngineError> {
         let until = Instant::now() + time_max;
-        let aggregated = self.put(rows, None, until).and_then(|()| self.merge(rows, until));
+        let aggregated = replace_rows(self, rows, until).and_then(|()| self.merge(rows, until));
         *self.slot.held() = SlotContent::default();
         aggregated
     }
@@ -69,4 +76,46 @@ impl StandingQuery {
         }
         Ok(())
     }
+}
+
+/// What an aggregate made of rows of a pane.
+struct MadeOfRows<'a> {
+    pane: &'a WindowPane,
+    aggregate: usize,
+    /// How many rows these were.
+    rows: u64,
+    batches: Vec<RecordBatch>,
+}
+
+/// Keeps what aggregates make of rows in the place of these, where that is less.
+fn replace_rows(query: &StandingQuery, windows: &[WindowRows], until: Instant) -> Result<(), EngineError> {
+    let aggregates = &query.panes.aggregates;
+    let (mut made, mut rows_lacking, mut rows_made) = (Vec::new(), 0_u64, 0_u64);
+    for (number, (aggregate, _)) in aggregates.iter().enumerate() {
+        let mut of_aggregate = 0_u64;
+        for pane in windows.get(aggregate.relation).into_iter().flat_map(|window| &window.panes) {
+            let lacking = pane.not_aggregated(number);
+            if lacking.is_empty() {
+                continue;
+            }
+            let rows = count(&lacking);
+            let batches = query.make(number, lacking, until)?;
+            of_aggregate += rows;
+            rows_made += count_aggregated(&batches);
+            made.push(MadeOfRows { pane, aggregate: number, rows, batches });
+        }
+        rows_lacking = of_aggregate.max(rows_lacking);
+        // what others make is not needed to know it
+        if rows_made > 0 && rows_made >= rows_lacking {
+            return Ok(());
+        }
+    }
+    for MadeOfRows { pane, aggregate, rows, batches } in made {
+        pane.keep_aggregated(aggregate, rows, batches);
+    }
+    if query.panes.is_releasing {
+        let panes = windows.iter().flat_map(|window| &window.panes);
+        panes.for_each(|pane| pane.release(aggregates.len()));
+    }
+    Ok(())
 }

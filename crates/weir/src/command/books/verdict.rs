@@ -126,13 +126,39 @@ fn clock(of: &ExporterSums) -> String {
     if ahead_ms.abs() < IN_STEP_MS {
         return "in step".to_owned();
     }
-    let secs = ahead_ms.unsigned_abs() / 1_000;
-    let span = match secs {
-        0..120 => format!("{secs} s"),
-        120..7_200 => format!("{} min", secs / 60),
-        7_200..86_000 => format!("{} h", secs / 3_600),
+    format!("{} {}", span(ahead_ms.unsigned_abs()), if ahead_ms > 0 { "ahead" } else { "behind" })
+}
+
+/// Milliseconds in the unit that people take, rounded to the nearest whole one.
+fn span(ms: u128) -> String {
+    let in_units_of = |unit_ms: u128| (ms + unit_ms / 2) / unit_ms;
+    match in_units_of(1_000) {
+        secs @ 0..120 => format!("{secs} s"),
+        120..7_200 => format!("{} min", in_units_of(60_000)),
+        7_200..86_000 => format!("{} h", in_units_of(3_600_000)),
         // the sums have a day each at most
         _ => "a day or more".to_owned(),
-    };
-    format!("{span} {}", if ahead_ms > 0 { "ahead" } else { "behind" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_of_a_clock_is_rounded() {
+        for (ms, text) in [
+            (2_499, "2 s"),
+            (119_400, "119 s"),
+            (119_600, "2 min"),
+            (209_000, "3 min"),
+            (210_000, "4 min"),
+            (7_199_400, "120 min"),
+            (7_200_000, "2 h"),
+            (28_799_740, "8 h"),
+            (86_400_000, "a day or more"),
+        ] {
+            assert_eq!(span(ms), text, "{ms} ms");
+        }
+    }
 }
