@@ -117,7 +117,10 @@ impl RrdStore {
         let (mut failed, last_updates) = self.look_up(work, places)?;
         let mut updates: Vec<FileCommands> = Vec::new();
         let mut behind: BTreeMap<&str, Vec<LastUpdate>> = BTreeMap::new();
-        for &place in places.iter().filter(|place| !failed.contains_key(*place)) {
+        for &place in places {
+            if failed.contains_key(&place) {
+                continue;
+            }
             let (row, last_update) = (&rows[place], last_updates.get(&place).copied());
             match self.files.get(&row.file).map(|state| state.last_update_secs) {
                 Some(last) if last > history.newest_end_secs() => {

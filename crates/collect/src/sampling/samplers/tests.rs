@@ -106,7 +106,9 @@ fn scopes_say_which_sampler_is_meant() {
 fn the_whole_is_in_doubt_where_parts_contradict_it() {
     let all = |samplers: &[(Sampler, u32)]| {
         let mut known = Samplers::default();
-        samplers.iter().for_each(|&(sampler, interval)| assert_eq!(known.set(sampler, interval), None));
+        for &(sampler, interval) in samplers {
+            assert_eq!(known.set(sampler, interval), None);
+        }
         known
     };
     let of = Sampler::Of;

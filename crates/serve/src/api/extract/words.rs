@@ -95,7 +95,7 @@ fn names(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// What was found: `integer `5``, `string "a"`, `null`.
+/// What was found, such as ``integer `5` ``, `string "a"` or `null`.
 fn found_word(found: &str) -> String {
     match found.split_once(' ') {
         Some(("integer" | "boolean", value)) => value.trim_matches('`').to_owned(),
