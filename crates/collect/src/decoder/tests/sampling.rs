@@ -219,6 +219,36 @@ fn the_next_process_knows_the_rates_of_parts() {
     assert_eq!(intervals(&mut exporter), [Some(10), Some(20)]);
 }
 
+/// The octets that the version of the state before this one has for a domain of IPFIX, 3, of 192.0.2.1 port 2055.
+#[test]
+fn of_the_first_version_of_the_state_only_samplers_with_numbers_are_taken() {
+    let sampler = |kind: u8, id: u64, interval: u32| [&[kind][..], &id.to_be_bytes(), &interval.to_be_bytes()].concat();
+    let body = [
+        // one domain: transport, family, address, port, version, Observation Domain
+        &[0, 0, 0, 1, 0, 4, 192, 0, 2, 1, 8, 7, 10, 0, 0, 0, 3][..],
+        // not protected, when it was heard, datagrams; no time of records, and none of a start
+        &[0],
+        &1_700_000_000_000_i64.to_be_bytes(),
+        &[0, 0, 0, 9, 0, 0],
+        // that of all, one with a number, and that of an interface; no lists, no templates
+        &[0, 0, 0, 3],
+        &sampler(0, 0, 100)[..],
+        &sampler(1, 5, 50)[..],
+        &sampler(2, 1, 20)[..],
+        &[0; 8],
+    ]
+    .concat();
+    let header = [&b"weirstat"[..], &[0, 0, 0, 1], &(body.len() as u64).to_be_bytes()].concat();
+    let state = [header, crc32c::crc32c(&body).to_be_bytes().to_vec(), body].concat();
+    let mut exporter = Exporter::new();
+    exporter.decoder.import_state(&state).expect("a state of the first version");
+    // what was stored as that of all came with exportingProcessId as its scope
+    report(&mut exporter, 3, 144, &[[1, 10]]);
+    let flow = template(257, &[(0, 8, 4), (0, 302, 1)], 0);
+    exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 5], &[10, 0, 0, 1, 9]]);
+    assert_eq!(intervals(&mut exporter), [Some(50), Some(10)]);
+}
+
 /// A record's own fields, with the meanings that they have in options (RFC 5477 section 8.2).
 #[test]
 fn records_report_their_rates_in_several_fields() {
