@@ -439,6 +439,21 @@ fn lost_flow_samples_are_loss() {
     assert_eq!(report.completeness.to_string(), "92.30 % complete: 5 samples lost on the way");
 }
 
+/// One datagram is lost, and its sample, and samples that no datagram explains.
+#[test]
+fn one_lost_datagram_hides_no_loss_of_flow_samples() {
+    let datagram = |number: u32| {
+        let mut octets = sflow(1_000 + number, 3_600 + number);
+        let sample = if number < 150 { 2_000 + number } else { 2_020 + number };
+        octets[36..40].copy_from_slice(&sample.to_be_bytes());
+        (1, STARTED_MS + i64::from(number) * 1_000, octets)
+    };
+    let sent: Vec<_> = (0..200).filter(|number| *number != 100).map(datagram).collect();
+    let report = examine(&sent, Limits::default());
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
+    assert_eq!(found, [(Ailment::Loss, "21 of 220 flow samples missing (9.55 %)")]);
+}
+
 #[test]
 fn an_agent_of_sflow_is_healthy_until_it_starts_again() {
     let at = |second: u32, octets| (1, STARTED_MS + i64::from(second) * 1_000, octets);
