@@ -114,20 +114,22 @@ impl SamplerFields {
     }
 
     /// Which sampler a record of this Observation Domain is about; `None` where no flow can be compared with its scope.
-    /// A sampler's number holds whatever else the scope names.
+    /// A sampler's number holds whatever else the scope names, another Observation Domain included.
     pub(super) fn subject(&self, records: Records<'_>, record: usize, own_domain: u32) -> Option<Sampler> {
         // 0 is no domain (RFC 7011 section 3.1)
         let domain = self.domain.and_then(|field| records.number(field, record)).filter(|domain| *domain != 0);
         let other = domain.filter(|domain| *domain != u64::from(own_domain));
-        match (other, self.sampler(records, record), self.subject) {
-            (None, Some(id), _) => Some(Sampler::Numbered(id)),
-            (None, None, Subject::Whole) => Some(Sampler::Any),
-            (None, None, Subject::Part(part, field)) => {
+        if let Some(id) = self.sampler(records, record) {
+            return Some(Sampler::Numbered(id));
+        }
+        match (other, self.subject) {
+            (None, Subject::Whole) => Some(Sampler::Any),
+            (None, Subject::Part(part, field)) => {
                 Part::number(records.octets_of(field, record)).map(|number| Sampler::Of(part, number))
             }
-            (Some(domain), None, Subject::Whole) => Some(Sampler::Of(Part::Domain, domain)),
-            (Some(domain), None, Subject::Part(part, _)) if part.is_whole() => Some(Sampler::Of(Part::Domain, domain)),
-            (Some(_), ..) | (None, None, Subject::Unknown) => None,
+            (Some(domain), Subject::Whole) => Some(Sampler::Of(Part::Domain, domain)),
+            (Some(domain), Subject::Part(part, _)) if part.is_whole() => Some(Sampler::Of(Part::Domain, domain)),
+            (Some(_), _) | (None, Subject::Unknown) => None,
         }
     }
 

@@ -175,6 +175,15 @@ fn rates_of_observation_domains_are_in_force_in_those() {
     assert_eq!(intervals(&mut exporter), [Some(40)]);
 }
 
+/// observationDomainId and selectorId as scopes, of an exporter that reports everything in domain 0.
+#[test]
+fn a_sampler_with_a_number_may_be_of_another_domain() {
+    let mut exporter = Exporter::new();
+    exporter.ipfix(0, &[&template(256, &[(0, 149, 1), (0, 302, 1), (0, 34, 1)], 2)], &[&[5, 7, 100]]);
+    exporter.ipfix(5, &[&template(257, &[(0, 8, 4), (0, 302, 1)], 0)], &[&[10, 0, 0, 1, 7], &[10, 0, 0, 1, 8]]);
+    assert_eq!(intervals(&mut exporter), [Some(100), None]);
+}
+
 /// RFC 5476 section 6.5.1, Selection Sequence Report Interpretation.
 #[test]
 fn selection_sequences_have_the_rates_of_their_selectors() {

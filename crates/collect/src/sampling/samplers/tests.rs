@@ -100,6 +100,8 @@ fn scopes_say_which_sampler_is_meant() {
     check(false, &[149], &[7], of(Part::Domain, 7));
     check(false, &[144, 149], &[1, 7], of(Part::Domain, 7));
     check(false, &[149, 145], &[7, 8], None);
+    check(false, &[149, 302], &[7, 8], Some(Sampler::Numbered(8)));
+    check(false, &[149, 302], &[DOMAIN as u8, 8], Some(Sampler::Numbered(8)));
 }
 
 #[test]
