@@ -3,7 +3,7 @@
 use weir_flow::builder::{NumberColumn, OctetsColumn};
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
 use weir_wire::FieldPositions;
-use weir_wire::value::{self, be_uint};
+use weir_wire::value::be_uint;
 
 use arrow::datatypes::ArrowPrimitiveType;
 
@@ -96,7 +96,6 @@ fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: I
         IntervalForm::Population => Rate::new(first?, second?),
         IntervalForm::Alone => Rate::new(1, first?).filter(|rate| rate.observed > 1),
         IntervalForm::Either => return u32::try_from(first.filter(|interval| *interval > 0).or(second)?).ok(),
-        IntervalForm::Probability => Rate::of_probability(value::float64(records.octets_of(fields.0, record))?),
     };
     rate?.interval()
 }

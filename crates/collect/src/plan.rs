@@ -70,8 +70,6 @@ pub(crate) enum IntervalForm {
     Alone,
     /// Both are intervals (`samplingInterval`, `samplerRandomInterval`), of which 0 says nothing where the other is none.
     Either,
-    /// There is one number only, the probability with which a packet is selected (`samplingProbability`).
-    Probability,
 }
 
 impl Op {
@@ -149,8 +147,11 @@ pub(crate) struct Plan {
     pub leftovers: Vec<Leftover>,
     /// Fields of text, by their columns.
     pub texts: Vec<TextFields>,
-    /// Whether the records have their own sampling interval.
+    /// Whether the records have their own sampling interval, whatever options data report.
     pub has_sampling_interval: bool,
+    /// The probability with which a packet is selected (`samplingProbability`), of records without such an interval. Where
+    /// its value is none, what options data report is in force.
+    pub probability: Option<usize>,
     /// What the records say of their sampler, whose interval options data may report.
     pub selection: SelectionFields,
     /// Section of the packet that the records carry, to be read where they lack its addresses.
@@ -177,6 +178,7 @@ impl Plan {
             leftovers: Vec::new(),
             texts: Vec::new(),
             has_sampling_interval: false,
+            probability: None,
             selection: SelectionFields::default(),
             section: None,
             has_lists: false,
@@ -293,8 +295,8 @@ impl Plan {
         }
     }
 
-    /// An interval in two numbers says more than a first number alone, which the column would else take; a probability is
-    /// taken where there is no interval.
+    /// An interval in two numbers says more than a first number alone, which the column would else take; a probability,
+    /// float64 or float32 in its place (RFC 7011 section 6.2), is taken where there is no interval.
     fn place_interval(&mut self, fields: &[FieldSpecifier]) {
         let fits = |field: &FieldSpecifier| (1..=8).contains(&field.length);
         let position = |id| fields.iter().position(|field| field.element == ElementId::iana(id) && fits(field));
@@ -308,8 +310,8 @@ impl Plan {
             self.ops.retain(|op| op.column() != Column::SamplingInterval);
             self.ops.push(pair);
         }
-        if let (false, Some(field)) = (self.writes(Column::SamplingInterval), position(311)) {
-            self.ops.push(Op::Interval { selected: field, other: field, form: IntervalForm::Probability });
+        if !self.writes(Column::SamplingInterval) {
+            self.probability = position(311).filter(|field| matches!(fields[*field].length, 4 | 8));
         }
         for op in &mut self.ops {
             if let Op::Number { column: Column::SamplingInterval, field } = *op

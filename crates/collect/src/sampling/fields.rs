@@ -1,6 +1,6 @@
 //! What the records of an options template say about samplers, and where they have it.
 
-use weir_wire::{ElementId, ScopeType, Template, value};
+use weir_wire::{ElementId, ScopeType, Template};
 
 use super::part::{Part, Sampler};
 use super::rate::Rate;
@@ -144,10 +144,7 @@ impl SamplerFields {
     pub(crate) fn rate(&self, records: Records<'_>, record: usize) -> Option<Rate> {
         let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));
         let plain = |field| number(field).and_then(|interval| Rate::new(1, interval));
-        let probability = || {
-            let octets = self.probability.map(|field| records.octets_of(field, record))?;
-            Rate::of_probability(value::float64(octets)?)
-        };
+        let probability = || Rate::of_field(self.probability?, records, record);
         self.intervals
             .into_iter()
             .find_map(plain)

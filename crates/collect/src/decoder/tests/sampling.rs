@@ -276,3 +276,25 @@ fn records_report_their_rates_in_several_fields() {
     assert_eq!(interval(&[(0, 311, 8)], &1.5_f64.to_be_bytes()), None);
     assert_eq!(interval(&[(0, 34, 1), (0, 311, 4)], &[&[9][..], &0.5_f32.to_be_bytes()].concat()), Some(9));
 }
+
+/// A probability that is none, and one of a length that no float has, say nothing: options do.
+#[test]
+fn options_are_in_force_for_records_whose_probability_says_nothing() {
+    let interval = |length: u16, probability: &[u8]| {
+        let mut exporter = Exporter::new();
+        exporter.netflow9(0, &template(256, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 100]]);
+        exporter.netflow9(
+            0,
+            &template(257, &[(0, 8, 4), (0, 311, length)], 0),
+            &[&[&[10, 0, 0, 1][..], probability].concat()],
+        );
+        intervals(&mut exporter)[0]
+    };
+    for probability in [0.0, f64::NAN, 1.5, -0.5] {
+        assert_eq!(interval(8, &probability.to_be_bytes()), Some(100), "{probability}");
+    }
+    assert_eq!(interval(4, &0.0_f32.to_be_bytes()), Some(100));
+    assert_eq!(interval(2, &[1, 2]), Some(100));
+    assert_eq!(interval(8, &0.5_f64.to_be_bytes()), Some(2));
+    assert_eq!(interval(8, &1e-12_f64.to_be_bytes()), None, "it says something, which the column cannot hold");
+}
