@@ -51,11 +51,20 @@ pub(crate) enum Op {
     /// A sampling interval of two numbers, or of one that is no interval as it is.
     Interval { selected: usize, other: usize, form: IntervalForm },
     /// The type or the code of ICMP, of a field with both; null where the protocol, if a field has it, is another.
-    IcmpPart { column: Column, both: usize, protocol: Option<usize> },
+    IcmpPart { column: Column, fields: IcmpFields },
     /// The name of an application by its number.
     ApplicationName { field: usize, number: ApplicationNumber },
     /// A time.
     Time { column: Column, field: usize, form: TimeForm, init_time: Option<usize> },
+}
+
+/// Fields with the type and the code of ICMP in one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IcmpFields {
+    pub both: usize,
+    /// Of a template that has an element for each version of ICMP, that of ICMP of IPv6 (`icmpTypeCodeIPv6`).
+    pub of_ipv6: Option<usize>,
+    pub protocol: Option<usize>,
 }
 
 /// What the numbers of an [`Op::Interval`] are: the first counts packets selected, unless it is said otherwise.
@@ -190,7 +199,7 @@ impl Plan {
         }
         plan.place_event_time(fields);
         plan.place_flags(fields);
-        plan.place_icmp();
+        plan.place_icmp(fields);
         plan.place_interval(fields);
         plan.place_application(fields);
         plan.keep_the_rest(fields, header_uptime);
@@ -284,13 +293,18 @@ impl Plan {
         }
     }
 
-    /// Exporters that have type and code of ICMP in one field mean the same as those that have two.
-    fn place_icmp(&mut self) {
+    /// Exporters that have type and code of ICMP in one field mean the same as those that have two. Of two fields, one
+    /// for each version of ICMP, the column with both has the first; exporters fill the other one with zeros.
+    fn place_icmp(&mut self, fields: &[FieldSpecifier]) {
         let Some(both) = self.field_of(Column::IcmpTypeCode) else { return };
-        let protocol = self.field_of(Column::Protocol);
+        let is_of_ipv6 = |field: &FieldSpecifier| {
+            field.element == ElementId::iana(ICMP_TYPE_CODE_IPV6) && fits(Column::IcmpTypeCode, *field)
+        };
+        let of_ipv6 = fields.iter().position(is_of_ipv6);
+        let fields = IcmpFields { both, of_ipv6, protocol: self.field_of(Column::Protocol) };
         for column in [Column::IcmpType, Column::IcmpCode] {
             if !self.writes(column) {
-                self.ops.push(Op::IcmpPart { column, both, protocol });
+                self.ops.push(Op::IcmpPart { column, fields });
             }
         }
     }
@@ -447,6 +461,8 @@ fn init_time(fields: &[FieldSpecifier]) -> Option<usize> {
 /// CERT's enterprise number, and its elements that a column is made of.
 const CERT: u32 = 6871;
 const SILK_APP_LABEL: u16 = 33;
+/// `icmpTypeCodeIPv6`.
+const ICMP_TYPE_CODE_IPV6: u16 = 139;
 /// `applicationId`.
 const APPLICATION_ID: u16 = 95;
 const INITIAL_TCP_FLAGS: u16 = 14;
