@@ -376,11 +376,14 @@ fn options_are_written_when_they_are_new() {
 #[test]
 fn scopes_are_written_by_their_types() {
     let mut exporter = Exporter::new();
-    let fields = [(0, 95, 4), (0, 130, 4), (0, 82, 4), (0, 80, 6), (0, 144, 4), (64_999, 99, 2), (0, 41, 1)];
-    let record = [&[13, 0, 0, 50, 192, 0, 2, 1][..], b"eth0", &[2, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 9, 5]];
-    exporter.ipfix(0, &[&template(300, &fields, 6)], &[&record.concat()]);
+    let numbers: [Field; 3] = [(0, 80, 6), (0, 144, 4), (64_999, 99, 2)];
+    let fields = [&[(0, 95, 4), (0, 130, 4), (0, 82, 4)][..], &numbers, &[(0, 335, 6), (0, 41, 1)]].concat();
+    let numbers = [2_u8, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 9];
+    let record = [&[13, 0, 0, 50, 192, 0, 2, 1][..], b"eth0", &numbers, b"a =\"\\b", &[5]];
+    exporter.ipfix(0, &[&template(300, &fields, 7)], &[&record.concat()]);
     let expected = "applicationId=0x0d000032 exporterIPv4Address=192.0.2.1 interfaceName=eth0 \
-                    destinationMacAddress=02:00:00:00:00:01 exportingProcessId=7 64999/99=9";
+                    destinationMacAddress=02:00:00:00:00:01 exportingProcessId=7 64999/99=9 \
+                    selectorName=\"a =\\\"\\\\b\"";
     assert_eq!(texts(&options(&exporter.take()), "scope"), [Some(expected.to_owned())]);
 }
 
