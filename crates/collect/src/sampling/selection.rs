@@ -84,8 +84,8 @@ impl SelectionFields {
 pub(crate) enum InForce<'a> {
     /// The same for all.
     OfAll(Option<u32>),
-    /// That of the sampler whose number a field has.
-    BySampler { field: usize, samplers: &'a Samplers, others: Option<u32> },
+    /// That of the sampler whose number a field has, and of the parts of a record whose sampler is not known.
+    BySampler { field: usize, samplers: &'a Samplers, others: ByPart<'a> },
     /// That of the parts that a record is of.
     ByPart(ByPart<'a>),
 }
@@ -98,7 +98,14 @@ impl<'a> InForce<'a> {
             if named.is_empty() && of_domain.is_none() {
                 return Self::OfAll(None);
             }
-            let others = of_domain.or_else(|| named.whole(fields.named()));
+            let others = ByPart {
+                fields,
+                samplers: named,
+                known: named.parts(),
+                sequence: fields.sequence().filter(|_| named.has_sequences()),
+                of_template: named.of_part(Part::Template, template.get().into()),
+                others: of_domain.or_else(|| named.whole(fields.named())),
+            };
             return Self::BySampler { field: field.into(), samplers: named, others };
         }
         if unnamed.is_empty() {
@@ -119,9 +126,10 @@ impl<'a> InForce<'a> {
     pub(crate) fn of_record(&self, records: Records<'_>, record: usize) -> Option<u32> {
         match *self {
             Self::OfAll(interval) => interval,
-            Self::BySampler { field, samplers, others } => {
+            Self::BySampler { field, samplers, ref others } => {
                 let sampler = records.number(field, record)?;
-                samplers.numbered(sampler).or(others.filter(|_| sampler != 0))
+                let interval = samplers.numbered(sampler);
+                if sampler == 0 { interval } else { interval.or_else(|| others.of_record(records, record)) }
             }
             Self::ByPart(ref by_part) => by_part.of_record(records, record),
         }

@@ -77,6 +77,24 @@ fn a_sampler_that_is_not_known_has_the_rate_of_the_system() {
     assert_eq!(intervals(&mut exporter), [Some(50), Some(10), None]);
 }
 
+#[test]
+fn a_sampler_that_is_not_known_has_the_rate_of_the_part() {
+    let mut exporter = Exporter::new();
+    exporter.netflow9(3, &template(400, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 10]]);
+    // template 257
+    exporter.netflow9(3, &template(401, &[(0, 5, 2), (0, 34, 2)], 1), &[&[1, 1, 3, 232]]);
+    let flow = |id| template(id, &[(0, 8, 4), (0, 48, 1), (0, 10, 1)], 0);
+    exporter.netflow9(3, &flow(257), &[&[10, 0, 0, 1, 3, 7], &[10, 0, 0, 1, 0, 7]]);
+    assert_eq!(intervals(&mut exporter), [Some(1000), None], "0 is no sampler");
+    exporter.netflow9(3, &flow(258), &[&[10, 0, 0, 1, 3, 7]]);
+    assert_eq!(intervals(&mut exporter), [Some(10)]);
+    // interface 7, and a sampler with a number
+    exporter.netflow9(3, &template(402, &[(0, 2, 1), (0, 34, 1)], 1), &[&[7, 20]]);
+    exporter.netflow9(3, &template(403, &[(0, 1, 1), (0, 48, 1), (0, 34, 1)], 1), &[&[0, 5, 50]]);
+    exporter.netflow9(3, &flow(258), &[&[10, 0, 0, 1, 3, 7], &[10, 0, 0, 1, 3, 8], &[10, 0, 0, 1, 5, 7]]);
+    assert_eq!(intervals(&mut exporter), [Some(20), Some(10), Some(50)]);
+}
+
 /// RFC 7011 section 3.4.2.1: the scope says what options are about.
 #[test]
 fn rates_of_parts_are_in_force_for_records_of_those_parts() {
