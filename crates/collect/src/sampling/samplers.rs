@@ -162,10 +162,16 @@ impl Samplers {
         let of_wholes = self.tallies().iter().filter(|tally| tally.part.is_whole()).map(Tally::common);
         let mut wholes = self.any.map(Some).into_iter().chain(of_wholes);
         let interval = wholes.next()??;
+        let is_certain = wholes.all(|other| other == Some(interval)) && !self.contradict(interval, named);
+        is_certain.then_some(interval)
+    }
+
+    /// Whether samplers of narrow parts, see [`Part::is_narrow`], of other kinds than these have another interval: records
+    /// may be of such a part and do not say so.
+    pub(crate) fn contradict(&self, interval: u32, named: Parts) -> bool {
         let contradicts =
             |tally: &Tally| tally.part.is_narrow() && !named.has(tally.part) && tally.common() != Some(interval);
-        let is_certain = wholes.all(|other| other == Some(interval)) && !self.tallies().iter().any(contradicts);
-        is_certain.then_some(interval)
+        self.tallies().iter().any(contradicts)
     }
 
     /// The interval in force for records that name no sampler, and none of the parts that have one: that of the whole, or

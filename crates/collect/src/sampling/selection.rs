@@ -94,6 +94,11 @@ impl<'a> InForce<'a> {
     /// For records of a template.
     pub(crate) fn of(fields: &'a SelectionFields, template: TemplateId, known: KnownSamplers<'a>) -> Self {
         let KnownSamplers { named, unnamed, of_domain } = known;
+        let parts = fields.named();
+        let of_this_domain = |samplers: &Samplers, whole: Option<u32>| match of_domain {
+            Some(interval) => of_domain.filter(|_| !samplers.contradict(interval, parts)),
+            None => whole,
+        };
         if let Some(field) = fields.sampler {
             if named.is_empty() && of_domain.is_none() {
                 return Self::OfAll(None);
@@ -104,19 +109,18 @@ impl<'a> InForce<'a> {
                 known: named.parts(),
                 sequence: fields.sequence().filter(|_| named.has_sequences()),
                 of_template: named.of_part(Part::Template, template.get().into()),
-                others: of_domain.or_else(|| named.whole(fields.named())),
+                others: of_this_domain(named, named.whole(parts)),
             };
             return Self::BySampler { field: field.into(), samplers: named, others };
         }
         if unnamed.is_empty() {
             return Self::OfAll(of_domain);
         }
-        let named = fields.named();
         let of_template = unnamed.of_part(Part::Template, template.get().into());
-        let others = of_domain.or_else(|| unnamed.unnamed(named));
+        let others = of_this_domain(unnamed, unnamed.unnamed(parts));
         let sequence = fields.sequence().filter(|_| unnamed.has_sequences());
         let known = unnamed.parts();
-        if sequence.is_none() && named.and(known).without(Part::Template).is_empty() {
+        if sequence.is_none() && parts.and(known).without(Part::Template).is_empty() {
             return Self::OfAll(of_template.or(others));
         }
         Self::ByPart(ByPart { fields, samplers: unnamed, known, sequence, of_template, others })
@@ -173,7 +177,11 @@ impl ByPart<'_> {
             }
         }
         match (narrow, whole) {
-            (Found::Interval(interval), _) | (Found::Nothing, Found::Interval(interval)) => Some(interval),
+            (Found::Interval(interval), _) => Some(interval),
+            // the record may be of a part with another rate, which it does not say
+            (Found::Nothing, Found::Interval(interval)) => {
+                Some(interval).filter(|_| !samplers.contradict(interval, self.fields.named()))
+            }
             (Found::Doubt, _) | (Found::Nothing, Found::Doubt) => None,
             (Found::Nothing, Found::Nothing) => self.others,
         }

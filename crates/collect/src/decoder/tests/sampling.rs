@@ -154,6 +154,27 @@ fn a_rate_of_a_line_card_makes_that_of_the_system_doubtful() {
     assert_eq!(intervals(&mut exporter), [Some(10)], "both line cards do as the system does");
 }
 
+/// lineCardId, and what is all of an exporter: exportingProcessId, and observationDomainId of another domain.
+#[test]
+fn a_whole_that_records_are_of_is_in_doubt_where_parts_contradict_it() {
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 3, 141, &[[2, 20]]);
+    report(&mut exporter, 3, 144, &[[1, 10]]);
+    exporter.ipfix(3, &[&template(257, &[(0, 8, 4), (0, 144, 1)], 0)], &[&[10, 0, 0, 1, 1]]);
+    assert_eq!(intervals(&mut exporter), [None]);
+    let named = template(258, &[(0, 8, 4), (0, 144, 1), (0, 141, 1)], 0);
+    exporter.ipfix(3, &[&named], &[&[10, 0, 0, 1, 1, 2], &[10, 0, 0, 1, 1, 3]]);
+    assert_eq!(intervals(&mut exporter), [Some(20), Some(10)]);
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 0, 149, &[[5, 10]]);
+    report(&mut exporter, 0, 141, &[[2, 20]]);
+    // without the line card, with it, and with a sampler that is not known
+    exporter.ipfix(5, &[&template(257, &[(0, 8, 4)], 0)], &[&[10, 0, 0, 1]]);
+    exporter.ipfix(5, &[&template(258, &[(0, 8, 4), (0, 141, 1)], 0)], &[&[10, 0, 0, 1, 2], &[10, 0, 0, 1, 3]]);
+    exporter.ipfix(5, &[&template(259, &[(0, 8, 4), (0, 302, 1)], 0)], &[&[10, 0, 0, 1, 9]]);
+    assert_eq!(intervals(&mut exporter), [None, Some(20), Some(10), None]);
+}
+
 #[test]
 fn flows_have_the_rate_of_the_interface_that_they_are_measured_at() {
     let mut exporter = Exporter::new();
