@@ -230,8 +230,19 @@ fn sampling_changed(diagnosis: &Diagnosis) -> Found {
 }
 
 fn sampling_unmatched(diagnosis: &Diagnosis) -> Found {
-    let count = diagnosis.sampling.unmatched;
-    (count > 0).then(|| (Ailment::SamplingUnmatched, format!("sampling rates of parts that no flow names: {count}")))
+    let SamplingDiagnosis { unmatched, incomparable_reports, .. } = diagnosis.sampling;
+    let of_parts = || format!("sampling rates of parts that no flow names: {unmatched}");
+    let others = || {
+        let what = "sampling rates of what no flow can be compared with, reported";
+        format!("{what} {incomparable_reports} times")
+    };
+    let evidence = match (unmatched, incomparable_reports) {
+        (0, 0) => return None,
+        (_, 0) => of_parts(),
+        (0, _) => others(),
+        _ => format!("{}; {}", of_parts(), others()),
+    };
+    Some((Ailment::SamplingUnmatched, evidence))
 }
 
 fn undecodable(diagnosis: &Diagnosis) -> Found {

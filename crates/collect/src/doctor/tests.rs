@@ -329,15 +329,23 @@ fn sampling() {
     });
     // the first datagram's flows come before the options that report their sampler
     check(&known[..1], &[Ailment::SamplingUnknown]);
-    // scopes of NetFlow v9: 3 is a line card, of which these flows say nothing, and 4 a cache
-    for scope in [3, 4] {
+    // scopes of NetFlow v9: 3 is a line card, of which these flows say nothing, and 4 a cache, reported three times
+    let of_parts = "sampling rates of parts that no flow names: 1";
+    let others = "sampling rates of what no flow can be compared with, reported 3 times";
+    for (scope, evidence) in [(3, of_parts), (4, others)] {
         let of_a_part = changed(9, |number, d| {
-            d.sampling_interval = (number == 0).then_some(100);
+            d.sampling_interval = (number % 20 == 0).then_some(100);
             d.sampling_scope = scope;
         });
         check(&of_a_part, &[Ailment::SamplingUnmatched]);
-        assert_eq!(report(&of_a_part).findings[0].evidence, "sampling rates of parts that no flow names: 1");
+        assert_eq!(report(&of_a_part).findings[0].evidence, evidence);
     }
+    let of_both = changed(9, |number, d| {
+        d.sampling_interval = (number % 20 == 0).then_some(100);
+        d.sampling_scope = if number < 20 { 3 } else { 4 };
+    });
+    let expected = format!("{of_parts}; {}", others.replace('3', "2"));
+    assert_eq!(report(&of_both).findings[0].evidence, expected);
 }
 
 #[test]
