@@ -9,7 +9,8 @@ use super::part::{Part, Parts, Sampler};
 use super::rate::Rate;
 use crate::records::Records;
 
-/// Most samplers of a kind of one domain that are remembered; the oldest knowledge stays, what comes later is counted.
+/// Most samplers of a kind (numbered, of each kind of part, Selection Sequences) of one domain that are remembered; the
+/// oldest knowledge stays, what comes later is counted. Of all kinds there are no more than the limits on samplers allow.
 const SAMPLERS_MAX: usize = 1_024;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -76,6 +77,9 @@ impl PartSamplers {
     }
 
     fn set(&mut self, (part, number): (Part, u64), interval: u32, limit: usize) -> Known<u32> {
+        let count = self.tallies.iter().find(|tally| tally.part == part).map_or(0, |tally| tally.count as usize);
+        // there may be any number of other kinds
+        let limit = if count < limit { usize::MAX } else { 0 };
         let known = set_within(&mut self.intervals, limit, (part, number), interval);
         match known {
             Known::OverLimit => return known,
