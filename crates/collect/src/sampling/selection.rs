@@ -18,12 +18,31 @@ const EGRESS: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SelectionFields {
     sampler: Option<u16>,
-    ingress: Option<u16>,
-    egress: Option<u16>,
     direction: Option<u16>,
-    /// Parts other than interfaces, each kind once.
+    interfaces: Sides,
+    vrfs: Sides,
+    /// Parts without sides, each kind once.
     parts: Box<[(Part, u16)]>,
 }
+
+/// Fields of where packets come in and of where they go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Sides {
+    ingress: Option<u16>,
+    egress: Option<u16>,
+}
+
+/// Kinds of parts of where packets come in and of where they go out, and the kind of either.
+#[derive(Debug, Clone, Copy)]
+struct SideParts {
+    ingress: Part,
+    egress: Part,
+    either: Option<Part>,
+}
+
+const INTERFACES: SideParts =
+    SideParts { ingress: Part::IngressInterface, egress: Part::EgressInterface, either: Some(Part::Interface) };
+const VRFS: SideParts = SideParts { ingress: Part::IngressVrf, egress: Part::EgressVrf, either: None };
 
 /// The samplers that count for the records of a set.
 #[derive(Debug, Clone, Copy)]
@@ -53,11 +72,12 @@ impl SelectionFields {
                 found[part as usize].get_or_insert(field);
             }
         }
-        let of_interface = |part: Part| found[part as usize];
-        let (ingress, egress) = (of_interface(Part::IngressInterface), of_interface(Part::EgressInterface));
-        let others = Part::ALL.into_iter().filter(|part| part.is_said_of_flows() && !part.is_interface());
+        let sides =
+            |parts: SideParts| Sides { ingress: found[parts.ingress as usize], egress: found[parts.egress as usize] };
+        let others = Part::ALL.into_iter().filter(|part| part.is_said_of_flows() && !part.has_sides());
         let parts = others.filter_map(|part| Some((part, found[part as usize]?))).collect();
-        Self { sampler: sampler.map(|field| field as u16), ingress, egress, direction, parts }
+        let sampler = sampler.map(|field| field as u16);
+        Self { sampler, direction, interfaces: sides(INTERFACES), vrfs: sides(VRFS), parts }
     }
 
     /// The kinds of parts that records say they are of.
@@ -65,11 +85,11 @@ impl SelectionFields {
         // records know their template
         let mut named = self.parts.iter().fold(Parts::default(), |named, (part, _)| named.with(*part));
         named = named.with(Part::Template);
-        if self.ingress.is_some() {
-            named = named.with(Part::IngressInterface).with(Part::Interface);
-        }
-        if self.egress.is_some() {
-            named = named.with(Part::EgressInterface).with(Part::Interface);
+        for (sides, parts) in [(self.interfaces, INTERFACES), (self.vrfs, VRFS)] {
+            let (ingress, egress) = (sides.ingress.map(|_| parts.ingress), sides.egress.map(|_| parts.egress));
+            for part in [ingress, egress].into_iter().flatten() {
+                named = parts.either.into_iter().fold(named.with(part), Parts::with);
+            }
         }
         named
     }
@@ -163,7 +183,9 @@ impl ByPart<'_> {
             return samplers.of_sequence(sequence).or_else(|| samplers.of_part(Part::SelectionSequence, sequence));
         }
         let mut narrow = Found::Nothing.and(self.of_template);
-        self.of_interfaces(records, record, &mut narrow);
+        let SelectionFields { interfaces, vrfs, .. } = *self.fields;
+        self.of_sides(records, record, (interfaces, INTERFACES), &mut narrow);
+        self.of_sides(records, record, (vrfs, VRFS), &mut narrow);
         let mut whole = Found::Nothing;
         for &(part, field) in self.fields.parts.iter().filter(|(part, _)| self.known.has(*part)) {
             let number = Part::number(records.octets_of(field.into(), record));
@@ -188,20 +210,22 @@ impl ByPart<'_> {
     }
 
     /// Flows are measured where they come in, unless they say that it is where they go out. Some exporters have samplers
-    /// of the interface that packets came in by for those as well.
-    fn of_interfaces(&self, records: Records<'_>, record: usize, found: &mut Found) {
+    /// of the interface that packets came in by for those as well. The same holds for the VRFs of the two.
+    fn of_sides(&self, records: Records<'_>, record: usize, (sides, parts): (Sides, SideParts), found: &mut Found) {
         let number = |field: Option<u16>| field.and_then(|field| records.number(field.into(), record));
         let of = |part: Part, field: Option<u16>| {
             let number = number(field.filter(|_| self.known.has(part)))?;
             self.samplers.of_part(part, number)
         };
-        let SelectionFields { ingress, egress, direction, .. } = *self.fields;
-        let on_the_way_in = || of(Part::IngressInterface, ingress).or_else(|| of(Part::Interface, ingress));
-        let on_the_way_out = || of(Part::EgressInterface, egress).or_else(|| of(Part::Interface, egress));
-        *found = match number(direction) {
-            Some(EGRESS) => found.and(on_the_way_out().or_else(|| of(Part::IngressInterface, ingress))),
-            Some(_) => found.and(on_the_way_in().or_else(|| of(Part::EgressInterface, egress))),
-            None => found.and(on_the_way_in()).and(of(Part::EgressInterface, egress)),
+        let either = |field| parts.either.and_then(|part| of(part, field));
+        let ingress = || of(parts.ingress, sides.ingress);
+        let egress = || of(parts.egress, sides.egress);
+        let on_the_way_in = || ingress().or_else(|| either(sides.ingress));
+        let on_the_way_out = || egress().or_else(|| either(sides.egress));
+        *found = match number(self.fields.direction) {
+            Some(EGRESS) => found.and(on_the_way_out().or_else(ingress)),
+            Some(_) => found.and(on_the_way_in().or_else(egress)),
+            None => found.and(on_the_way_in()).and(egress()),
         };
     }
 }

@@ -192,6 +192,24 @@ fn flows_have_the_rate_of_the_interface_that_they_are_measured_at() {
     assert_eq!(found, [Some(10), Some(20), Some(20), None]);
 }
 
+/// ingressVRFID and egressVRFID, which are as ingressInterface and egressInterface.
+#[test]
+fn flows_have_the_rate_of_the_vrf_that_they_are_measured_in() {
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 3, 234, &[[1, 10]]);
+    report(&mut exporter, 3, 235, &[[1, 20]]);
+    // flowDirection
+    let flow = template(257, &[(0, 8, 4), (0, 234, 1), (0, 235, 1), (0, 61, 1)], 0);
+    let records = [[1, 1, 0], [1, 1, 1], [1, 9, 1], [9, 9, 0]].map(|record| [&[10_u8, 0, 0, 1][..], &record].concat());
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    exporter.ipfix(3, &[&flow], &records);
+    assert_eq!(intervals(&mut exporter), [Some(10), Some(20), Some(10), None]);
+    // it is not known in which one
+    let flow = template(258, &[(0, 8, 4), (0, 234, 1), (0, 235, 1)], 0);
+    exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 1, 1], &[10, 0, 0, 1, 1, 9]]);
+    assert_eq!(intervals(&mut exporter), [None, Some(10)]);
+}
+
 #[test]
 fn rates_of_observation_domains_are_in_force_in_those() {
     let flow = template(257, &[(0, 8, 4)], 0);
