@@ -8,7 +8,7 @@ use crate::records::Records;
 
 /// What the scopes of options name, without sampler and Observation Domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum ScopeSubject {
     /// The Observation Domain as a whole.
     Whole,
     /// A part, and the field that says which.
@@ -49,7 +49,7 @@ impl Scope {
     }
 }
 
-impl Subject {
+impl ScopeSubject {
     /// What the scopes up to this one name together, which is a part of what each of them names.
     fn within(self, field: usize, scope: Scope) -> Self {
         match (self, scope) {
@@ -71,7 +71,7 @@ pub(crate) struct SamplerFields {
     sampler: Option<usize>,
     /// Whether records name more than one sampler.
     has_several: bool,
-    subject: Subject,
+    subject: ScopeSubject,
     /// The Observation Domain that options are about.
     domain: Option<usize>,
     intervals: [Option<usize>; 2],
@@ -97,7 +97,7 @@ impl SamplerFields {
             sampler: position(302).or(position(48)),
             has_several: positions(302).nth(1).is_some(),
             domain: scopes.clone().find(|(_, scope)| *scope == Scope::Part(Part::Domain)).map(|(field, _)| field),
-            subject: scopes.fold(Subject::Whole, |subject, (field, scope)| subject.within(field, scope)),
+            subject: scopes.fold(ScopeSubject::Whole, |subject, (field, scope)| subject.within(field, scope)),
             // samplingInterval, samplerRandomInterval
             intervals: [position(34), position(50)],
             packets: position(305),
@@ -123,19 +123,19 @@ impl SamplerFields {
             return Some(Sampler::Numbered(id));
         }
         match (other, self.subject) {
-            (None, Subject::Whole) => Some(Sampler::Any),
-            (None, Subject::Part(part, field)) => {
+            (None, ScopeSubject::Whole) => Some(Sampler::Any),
+            (None, ScopeSubject::Part(part, field)) => {
                 Part::number(records.octets_of(field, record)).map(|number| Sampler::Of(part, number))
             }
-            (Some(domain), Subject::Whole) => Some(Sampler::Of(Part::Domain, domain)),
-            (Some(domain), Subject::Part(part, _)) if part.is_whole() => Some(Sampler::Of(Part::Domain, domain)),
-            (Some(_), _) | (None, Subject::Unknown) => None,
+            (Some(domain), ScopeSubject::Whole) => Some(Sampler::Of(Part::Domain, domain)),
+            (Some(domain), ScopeSubject::Part(part, _)) if part.is_whole() => Some(Sampler::Of(Part::Domain, domain)),
+            (Some(_), _) | (None, ScopeSubject::Unknown) => None,
         }
     }
 
     /// The Selection Sequence that a record describes, and its Selector where it has just one (RFC 5476 section 6.5.1).
     pub(super) fn sequence(&self, records: Records<'_>, record: usize) -> Option<(u64, Option<u64>)> {
-        let Subject::Part(Part::SelectionSequence, field) = self.subject else { return None };
+        let ScopeSubject::Part(Part::SelectionSequence, field) = self.subject else { return None };
         let selector = self.sampler(records, record)?;
         Some((records.number(field, record)?, Some(selector).filter(|_| !self.has_several)))
     }

@@ -94,7 +94,7 @@ impl Part {
     }
 
     /// Whether an element in a record of flows says of which one the flow is.
-    pub(crate) fn is_said_of_flows(self) -> bool {
+    pub(crate) fn has_flow_element(self) -> bool {
         !matches!(self, Self::Template | Self::Domain | Self::Collector)
     }
 

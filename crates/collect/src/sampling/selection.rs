@@ -74,7 +74,7 @@ impl SelectionFields {
         }
         let sides =
             |parts: SideParts| Sides { ingress: found[parts.ingress as usize], egress: found[parts.egress as usize] };
-        let others = Part::ALL.into_iter().filter(|part| part.is_said_of_flows() && !part.has_sides());
+        let others = Part::ALL.into_iter().filter(|part| part.has_flow_element() && !part.has_sides());
         let parts = others.filter_map(|part| Some((part, found[part as usize]?))).collect();
         let sampler = sampler.map(|field| field as u16);
         Self { sampler, direction, interfaces: sides(INTERFACES), vrfs: sides(VRFS), parts }
@@ -101,7 +101,7 @@ impl SelectionFields {
 
 /// The intervals in force for the records of a set.
 #[derive(Debug)]
-pub(crate) enum InForce<'a> {
+pub(crate) enum SamplingInForce<'a> {
     /// The same for all.
     OfAll(Option<u32>),
     /// That of the sampler whose number a field has, and of the parts of a record whose sampler is not known.
@@ -110,7 +110,7 @@ pub(crate) enum InForce<'a> {
     ByPart(ByPart<'a>),
 }
 
-impl<'a> InForce<'a> {
+impl<'a> SamplingInForce<'a> {
     /// For records of a template.
     pub(crate) fn of(fields: &'a SelectionFields, template: TemplateId, known: KnownSamplers<'a>) -> Self {
         let KnownSamplers { named, unnamed, of_domain } = known;
@@ -182,11 +182,11 @@ impl ByPart<'_> {
             let sequence = records.number(field.into(), record)?;
             return samplers.of_sequence(sequence).or_else(|| samplers.of_part(Part::SelectionSequence, sequence));
         }
-        let mut narrow = Found::Nothing.and(self.of_template);
+        let mut narrow = RateEvidence::Nothing.and(self.of_template);
         let SelectionFields { interfaces, vrfs, .. } = *self.fields;
         self.of_sides(records, record, (interfaces, INTERFACES), &mut narrow);
         self.of_sides(records, record, (vrfs, VRFS), &mut narrow);
-        let mut whole = Found::Nothing;
+        let mut whole = RateEvidence::Nothing;
         for &(part, field) in self.fields.parts.iter().filter(|(part, _)| self.known.has(*part)) {
             let number = Part::number(records.octets_of(field.into(), record));
             let interval = number.and_then(|number| samplers.of_part(part, number));
@@ -195,23 +195,29 @@ impl ByPart<'_> {
                 Some(_) => whole = whole.and(interval),
                 None if part.is_narrow() => {}
                 // that of another process is not that of this one
-                None => whole = Found::Doubt,
+                None => whole = RateEvidence::Doubt,
             }
         }
         match (narrow, whole) {
-            (Found::Interval(interval), _) => Some(interval),
+            (RateEvidence::Interval(interval), _) => Some(interval),
             // the record may be of a part with another rate, which it does not say
-            (Found::Nothing, Found::Interval(interval)) => {
+            (RateEvidence::Nothing, RateEvidence::Interval(interval)) => {
                 Some(interval).filter(|_| !samplers.contradict(interval, self.fields.named()))
             }
-            (Found::Doubt, _) | (Found::Nothing, Found::Doubt) => None,
-            (Found::Nothing, Found::Nothing) => self.others,
+            (RateEvidence::Doubt, _) | (RateEvidence::Nothing, RateEvidence::Doubt) => None,
+            (RateEvidence::Nothing, RateEvidence::Nothing) => self.others,
         }
     }
 
     /// Flows are measured where they come in, unless they say that it is where they go out. Some exporters have samplers
     /// of the interface that packets came in by for those as well. The same holds for the VRFs of the two.
-    fn of_sides(&self, records: Records<'_>, record: usize, (sides, parts): (Sides, SideParts), found: &mut Found) {
+    fn of_sides(
+        &self,
+        records: Records<'_>,
+        record: usize,
+        (sides, parts): (Sides, SideParts),
+        evidence: &mut RateEvidence,
+    ) {
         let number = |field: Option<u16>| field.and_then(|field| records.number(field.into(), record));
         let of = |part: Part, field: Option<u16>| {
             let number = number(field.filter(|_| self.known.has(part)))?;
@@ -222,23 +228,23 @@ impl ByPart<'_> {
         let egress = || of(parts.egress, sides.egress);
         let on_the_way_in = || ingress().or_else(|| either(sides.ingress));
         let on_the_way_out = || egress().or_else(|| either(sides.egress));
-        *found = match number(self.fields.direction) {
-            Some(EGRESS) => found.and(on_the_way_out().or_else(ingress)),
-            Some(_) => found.and(on_the_way_in().or_else(egress)),
-            None => found.and(on_the_way_in()).and(egress()),
+        *evidence = match number(self.fields.direction) {
+            Some(EGRESS) => evidence.and(on_the_way_out().or_else(ingress)),
+            Some(_) => evidence.and(on_the_way_in().or_else(egress)),
+            None => evidence.and(on_the_way_in()).and(egress()),
         };
     }
 }
 
 /// What samplers of several parts say of one record: two that differ leave it open which is in force.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+enum RateEvidence {
     Nothing,
     Interval(u32),
     Doubt,
 }
 
-impl Found {
+impl RateEvidence {
     fn and(self, interval: Option<u32>) -> Self {
         match (self, interval) {
             (known, None) => known,
