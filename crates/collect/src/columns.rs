@@ -3,7 +3,7 @@
 use weir_flow::builder::{NumberColumn, OctetsColumn};
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
 use weir_wire::FieldPositions;
-use weir_wire::value::{self, be_uint};
+use weir_wire::value::be_uint;
 
 use arrow::datatypes::ArrowPrimitiveType;
 
@@ -13,7 +13,7 @@ use crate::domain::DomainTemplates;
 use crate::domain_key::DomainKey;
 use crate::lists;
 use crate::observed::{self, ObservedPacket};
-use crate::plan::{IntervalForm, Op, Plan};
+use crate::plan::{IcmpFields, IntervalForm, Op, Plan};
 use crate::records::{Records, is_set};
 use crate::sampling::Rate;
 use crate::{section, texts};
@@ -61,9 +61,9 @@ pub(crate) fn write(
                 let target = builder.u32(Column::SamplingInterval);
                 (0..records.len()).for_each(|at| target.push(interval(records, at, (selected, other), form)));
             }
-            Op::IcmpPart { column, both, protocol } => {
+            Op::IcmpPart { column, fields } => {
                 let target = builder.u8(column);
-                (0..records.len()).for_each(|at| target.push(icmp_part(column, records, at, (both, protocol))));
+                (0..records.len()).for_each(|at| target.push(icmp_part(column, records, at, fields)));
             }
             Op::ApplicationName { field, number } => {
                 let positions = records.located.field(field);
@@ -96,18 +96,19 @@ fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: I
         IntervalForm::Population => Rate::new(first?, second?),
         IntervalForm::Alone => Rate::new(1, first?).filter(|rate| rate.observed > 1),
         IntervalForm::Either => return u32::try_from(first.filter(|interval| *interval > 0).or(second)?).ok(),
-        IntervalForm::Probability => Rate::of_probability(value::float64(records.octets_of(fields.0, record))?),
     };
     rate?.interval()
 }
 
 /// Type or code of ICMP, from type * 256 + code. Exporters that have the field in every record fill it with zeros where the
 /// protocol is another, and 0 is a type.
-fn icmp_part(column: Column, records: Records<'_>, record: usize, fields: (usize, Option<usize>)) -> Option<u8> {
-    let (both, protocol) = fields;
-    let is_icmp = |field| matches!(records.number(field, record), Some(1 | 58));
-    let both = records.number(both, record).filter(|_| protocol.is_none_or(is_icmp))?;
-    let both = u16::try_from(both).ok()?;
+fn icmp_part(column: Column, records: Records<'_>, record: usize, fields: IcmpFields) -> Option<u8> {
+    let field = match fields.protocol.map(|protocol| records.number(protocol, record)) {
+        None | Some(Some(1)) => fields.both,
+        Some(Some(58)) => fields.of_ipv6.unwrap_or(fields.both),
+        Some(_) => return None,
+    };
+    let both = u16::try_from(records.number(field, record)?).ok()?;
     Some(if column == Column::IcmpType { (both >> 8) as u8 } else { both as u8 })
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Inspection {
     template_interval_max_ms: i64,
     templates_changed: u64,
     sampling_changed: u64,
-    sampling_unmatched: u64,
+    sampling_incomparable: u64,
     foreign: Vec<u8>,
 }
 
@@ -84,9 +84,10 @@ impl Inspection {
         self.templates_changed += u64::from(changed);
     }
 
-    /// Notes what options data reported about sampling, and how many rates of what no flow can be compared with.
-    pub(crate) fn sampling(&mut self, before: Option<u32>, now: Option<u32>, unmatched: u64) {
-        self.sampling_unmatched += unmatched;
+    /// Notes what options data reported about sampling, and how many rates of what no flow can be compared with: an
+    /// exporter reports the same ones again and again.
+    pub(crate) fn sampling(&mut self, before: Option<u32>, now: Option<u32>, incomparable: u64) {
+        self.sampling_incomparable += incomparable;
         self.sampling_changed += u64::from(before.is_some() && now.is_some() && before != now);
     }
 
@@ -141,6 +142,8 @@ pub struct SamplingDiagnosis {
     pub is_reported: bool,
     /// Sampling intervals reported for parts of the exporter, such as line cards, that no flow says it is of.
     pub unmatched: u64,
+    /// How often sampling intervals were reported with a scope that no flow can be compared with, such as a cache.
+    pub incomparable_reports: u64,
 }
 
 /// What the sequence numbers of an Observation Domain look like.
@@ -177,7 +180,8 @@ impl Diagnosis {
                 changes: seen.sampling_changed,
                 interval: domain.samplers.only(),
                 is_reported: !domain.samplers.is_empty(),
-                unmatched: seen.sampling_unmatched + parts_unmatched(domain),
+                unmatched: parts_unmatched(domain),
+                incomparable_reports: seen.sampling_incomparable,
             },
             sequence: SequenceDiagnosis {
                 unit_expected: domain.sequence.standard(),

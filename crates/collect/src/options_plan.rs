@@ -212,7 +212,7 @@ impl OptionsPlan {
                 (ScopeForm::Number, Some(number)) => push_number(text, number),
                 // a `String` takes everything
                 (ScopeForm::Address, _) => drop(write!(text, "{}", AddressText(shown))),
-                (ScopeForm::Text, _) if !text_of(shown).is_empty() => text.push_str(text_of(shown)),
+                (ScopeForm::Text, _) if !text_of(shown).is_empty() => push_text(text, text_of(shown)),
                 _ => push_octets(text, shown),
             }
             if shown.len() < octets.len() {
@@ -250,6 +250,23 @@ fn push_number(text: &mut String, number: u64) {
         rest /= 10;
     }
     text.push_str(std::str::from_utf8(&digits[first..]).unwrap_or_default());
+}
+
+/// Appends a text, in quotes where it could be taken for another scope.
+fn push_text(text: &mut String, value: &str) {
+    let is_special = |character: char| character.is_whitespace() || matches!(character, '=' | '"' | '\\');
+    if !value.contains(is_special) {
+        text.push_str(value);
+        return;
+    }
+    text.push('"');
+    for character in value.chars() {
+        if matches!(character, '"' | '\\') {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+    text.push('"');
 }
 
 /// Appends octets in hexadecimal digits.

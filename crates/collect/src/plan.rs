@@ -51,11 +51,20 @@ pub(crate) enum Op {
     /// A sampling interval of two numbers, or of one that is no interval as it is.
     Interval { selected: usize, other: usize, form: IntervalForm },
     /// The type or the code of ICMP, of a field with both; null where the protocol, if a field has it, is another.
-    IcmpPart { column: Column, both: usize, protocol: Option<usize> },
+    IcmpPart { column: Column, fields: IcmpFields },
     /// The name of an application by its number.
     ApplicationName { field: usize, number: ApplicationNumber },
     /// A time.
     Time { column: Column, field: usize, form: TimeForm, init_time: Option<usize> },
+}
+
+/// Fields with the type and the code of ICMP in one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IcmpFields {
+    pub both: usize,
+    /// Of a template that has an element for each version of ICMP, that of ICMP of IPv6 (`icmpTypeCodeIPv6`).
+    pub of_ipv6: Option<usize>,
+    pub protocol: Option<usize>,
 }
 
 /// What the numbers of an [`Op::Interval`] are: the first counts packets selected, unless it is said otherwise.
@@ -70,8 +79,6 @@ pub(crate) enum IntervalForm {
     Alone,
     /// Both are intervals (`samplingInterval`, `samplerRandomInterval`), of which 0 says nothing where the other is none.
     Either,
-    /// There is one number only, the probability with which a packet is selected (`samplingProbability`).
-    Probability,
 }
 
 impl Op {
@@ -149,8 +156,11 @@ pub(crate) struct Plan {
     pub leftovers: Vec<Leftover>,
     /// Fields of text, by their columns.
     pub texts: Vec<TextFields>,
-    /// Whether the records have their own sampling interval.
+    /// Whether the records have their own sampling interval, whatever options data report.
     pub has_sampling_interval: bool,
+    /// The probability with which a packet is selected (`samplingProbability`), of records without such an interval. Where
+    /// its value is none, what options data report is in force.
+    pub probability: Option<usize>,
     /// What the records say of their sampler, whose interval options data may report.
     pub selection: SelectionFields,
     /// Section of the packet that the records carry, to be read where they lack its addresses.
@@ -177,6 +187,7 @@ impl Plan {
             leftovers: Vec::new(),
             texts: Vec::new(),
             has_sampling_interval: false,
+            probability: None,
             selection: SelectionFields::default(),
             section: None,
             has_lists: false,
@@ -188,7 +199,7 @@ impl Plan {
         }
         plan.place_event_time(fields);
         plan.place_flags(fields);
-        plan.place_icmp();
+        plan.place_icmp(fields);
         plan.place_interval(fields);
         plan.place_application(fields);
         plan.keep_the_rest(fields, header_uptime);
@@ -282,19 +293,24 @@ impl Plan {
         }
     }
 
-    /// Exporters that have type and code of ICMP in one field mean the same as those that have two.
-    fn place_icmp(&mut self) {
+    /// Exporters that have type and code of ICMP in one field mean the same as those that have two. Of two fields, one
+    /// for each version of ICMP, the column with both has the first; exporters fill the other one with zeros.
+    fn place_icmp(&mut self, fields: &[FieldSpecifier]) {
         let Some(both) = self.field_of(Column::IcmpTypeCode) else { return };
-        let protocol = self.field_of(Column::Protocol);
+        let is_of_ipv6 = |field: &FieldSpecifier| {
+            field.element == ElementId::iana(ICMP_TYPE_CODE_IPV6) && fits(Column::IcmpTypeCode, *field)
+        };
+        let of_ipv6 = fields.iter().position(is_of_ipv6);
+        let fields = IcmpFields { both, of_ipv6, protocol: self.field_of(Column::Protocol) };
         for column in [Column::IcmpType, Column::IcmpCode] {
             if !self.writes(column) {
-                self.ops.push(Op::IcmpPart { column, both, protocol });
+                self.ops.push(Op::IcmpPart { column, fields });
             }
         }
     }
 
-    /// An interval in two numbers says more than a first number alone, which the column would else take; a probability is
-    /// taken where there is no interval.
+    /// An interval in two numbers says more than a first number alone, which the column would else take; a probability,
+    /// float64 or float32 in its place (RFC 7011 section 6.2), is taken where there is no interval.
     fn place_interval(&mut self, fields: &[FieldSpecifier]) {
         let fits = |field: &FieldSpecifier| (1..=8).contains(&field.length);
         let position = |id| fields.iter().position(|field| field.element == ElementId::iana(id) && fits(field));
@@ -308,8 +324,8 @@ impl Plan {
             self.ops.retain(|op| op.column() != Column::SamplingInterval);
             self.ops.push(pair);
         }
-        if let (false, Some(field)) = (self.writes(Column::SamplingInterval), position(311)) {
-            self.ops.push(Op::Interval { selected: field, other: field, form: IntervalForm::Probability });
+        if !self.writes(Column::SamplingInterval) {
+            self.probability = position(311).filter(|field| matches!(fields[*field].length, 4 | 8));
         }
         for op in &mut self.ops {
             if let Op::Number { column: Column::SamplingInterval, field } = *op
@@ -445,6 +461,8 @@ fn init_time(fields: &[FieldSpecifier]) -> Option<usize> {
 /// CERT's enterprise number, and its elements that a column is made of.
 const CERT: u32 = 6871;
 const SILK_APP_LABEL: u16 = 33;
+/// `icmpTypeCodeIPv6`.
+const ICMP_TYPE_CODE_IPV6: u16 = 139;
 /// `applicationId`.
 const APPLICATION_ID: u16 = 95;
 const INITIAL_TCP_FLAGS: u16 = 14;

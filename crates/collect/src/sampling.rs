@@ -16,4 +16,4 @@ pub(crate) use fields::SamplerFields;
 pub(crate) use part::Sampler;
 pub(crate) use rate::Rate;
 pub(crate) use samplers::{SamplerChange, Samplers, SamplersLearned, StoredSamplers};
-pub(crate) use selection::{InForce, KnownSamplers, SelectionFields};
+pub(crate) use selection::{KnownSamplers, SamplingInForce, SelectionFields};

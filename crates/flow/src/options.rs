@@ -240,7 +240,8 @@ pub const COLUMN_DOCS: &[(&str, &str)] = &[
     ("kind", "What the record is about: interface, vrf, application, sampler, type, system, other."),
     (
         "scope",
-        "Names and values of the scope fields; those of NetFlow v9 are system, interface, line_card, cache, template.",
+        "Names and values of the scope fields; those of NetFlow v9 are system, interface, line_card, cache, template. A \
+         text with a blank, `=`, `\"` or `\\` is in quotes, with `\\` before the last two.",
     ),
     ("enterprise", "Of a type record (RFC 5610): Private Enterprise Number of the element."),
     ("key", "Number that the record is about: interface index, VRF, sampler, element."),

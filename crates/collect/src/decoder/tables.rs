@@ -14,7 +14,7 @@ use crate::counters::{CounterRows, SampleOrigin};
 use crate::domain::{CompiledTemplate, Domain};
 use crate::options::{OptionsTable, RecordOrigin};
 use crate::records::Records;
-use crate::sampling::{InForce, KnownSamplers};
+use crate::sampling::{KnownSamplers, Rate, SamplingInForce};
 use crate::time_flags;
 
 /// Rows that a batch is expected to have: those of a delivery of the live collector, and a datagram's more.
@@ -186,18 +186,34 @@ fn append(
     if !plan.has_sampling_interval {
         let own = KnownSamplers { named: &domain.samplers, unnamed: &domain.samplers, of_domain: None };
         let known = shared.map_or(own, |shared| shared.known_to(domain.key.domain));
-        let in_force = InForce::of(&plan.selection, compiled.template.id(), known);
-        write_sampling(&in_force, records, builder);
+        let in_force = SamplingInForce::of(&plan.selection, compiled.template.id(), known);
+        write_sampling(&in_force, plan.probability, records, builder);
     }
     undecodable
 }
 
-/// Writes the intervals in force.
-fn write_sampling(in_force: &InForce<'_>, records: Records<'_>, builder: &mut FlowBatchBuilder) {
+/// Writes the intervals in force, of records that may have a field with a probability of their own.
+fn write_sampling(
+    in_force: &SamplingInForce<'_>,
+    probability: Option<usize>,
+    records: Records<'_>,
+    builder: &mut FlowBatchBuilder,
+) {
+    if let Some(field) = probability {
+        let sampling = builder.u32(Column::SamplingInterval);
+        let of = |record: usize| match Rate::of_field(field, records, record) {
+            Some(rate) => rate.interval(),
+            None => in_force.of_record(records, record),
+        };
+        (0..records.len()).for_each(|record| sampling.push(of(record)));
+        return;
+    }
     match in_force {
-        InForce::OfAll(None) => {}
-        InForce::OfAll(Some(interval)) => builder.u32(Column::SamplingInterval).repeat(*interval, records.len()),
-        InForce::BySampler { .. } | InForce::ByPart(_) => {
+        SamplingInForce::OfAll(None) => {}
+        SamplingInForce::OfAll(Some(interval)) => {
+            builder.u32(Column::SamplingInterval).repeat(*interval, records.len());
+        }
+        SamplingInForce::BySampler { .. } | SamplingInForce::ByPart(_) => {
             let sampling = builder.u32(Column::SamplingInterval);
             (0..records.len()).for_each(|record| sampling.push(in_force.of_record(records, record)));
         }

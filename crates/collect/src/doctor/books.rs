@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use weir_flow::Counter;
 use weir_flow::books::{ExporterSums, sets_waiting};
 
-use super::exporters::{CLOCK_OFF_MS, duration};
+use super::exporters::{CLOCK_OFF_MS, duration, is_larger_share};
 use super::{Ailment, Finding};
 
 /// Loss of one datagram or record in this many is an error; less is a warning.
@@ -36,17 +36,18 @@ pub fn examine_books(sums: &ExporterSums) -> Vec<Finding> {
     find(Ailment::QueueDrops, of(Counter::QueueDrops), "datagrams dropped because the queue to the decoder was full");
     find(Ailment::ExportersRefused, of(Counter::DatagramsRefused), "datagrams of new exporters refused");
     find(Ailment::OverRate, of(Counter::DatagramsOverRate), "datagrams over the limit on each source");
-    let is_datagram_lost = of(Counter::DatagramsLost) > of(Counter::DatagramsLate);
-    let pairs = [
-        (Counter::RecordsLost, Counter::RecordsLate, Counter::RecordsStored, "records did not come"),
-        (Counter::DatagramsLost, Counter::DatagramsLate, Counter::DatagramsDecoded, "datagrams did not come"),
-        (Counter::SamplesLost, Counter::SamplesLate, Counter::RecordsStored, "flow samples did not come"),
-    ];
+    let missing = |lost: Counter, late: Counter, came: Counter| (of(lost).saturating_sub(of(late)), of(came));
+    let records = missing(Counter::RecordsLost, Counter::RecordsLate, Counter::RecordsStored);
+    let datagrams = missing(Counter::DatagramsLost, Counter::DatagramsLate, Counter::DatagramsDecoded);
+    let samples = missing(Counter::SamplesLost, Counter::SamplesLate, Counter::RecordsStored);
     // samples of datagrams that did not come are missing by both numbers
-    let is_counted = |lost: Counter| lost != Counter::SamplesLost || !is_datagram_lost;
-    for (lost, late, came, what) in pairs.into_iter().filter(|(lost, ..)| is_counted(*lost)) {
-        let lost = of(lost).saturating_sub(of(late));
-        let is_much = lost.saturating_mul(LOSS_ONE_IN) >= of(came).saturating_add(lost);
+    let of_datagrams = if is_larger_share(samples, datagrams) {
+        (samples, "flow samples did not come")
+    } else {
+        (datagrams, "datagrams did not come")
+    };
+    for ((lost, came), what) in [(records, "records did not come"), of_datagrams] {
+        let is_much = lost.saturating_mul(LOSS_ONE_IN) >= came.saturating_add(lost);
         find(if is_much { Ailment::Loss } else { Ailment::LossLittle }, lost, what);
     }
     find(Ailment::SequenceErratic, of(Counter::DatagramsUnsequenced), "datagrams without a useful sequence number");
@@ -128,6 +129,15 @@ mod tests {
         assert_eq!(ailments(&[(DatagramsLost, 5), (DatagramsLate, 5)]), [], "late is not lost");
         assert_eq!(ailments(&[(RecordsStored, 1000), (Counter::SamplesLost, 11)]), [Ailment::Loss]);
         assert_eq!(ailments(&[(DatagramsLost, 2), (Counter::SamplesLost, 11)]), [Ailment::Loss], "the same loss");
+        // of samples more is missing than the datagrams explain
+        let one_datagram = [(DatagramsLost, 1), (Counter::DatagramsDecoded, 999_999)];
+        let samples = [(Counter::SamplesLost, 50), (RecordsStored, 950)];
+        let found = findings(&[one_datagram, samples].concat());
+        let found: Vec<_> = found.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
+        assert_eq!(found, [(Ailment::Loss, "50 flow samples did not come, 0 datagrams received")]);
+        let more_datagrams = [(DatagramsLost, 60), (Counter::DatagramsDecoded, 940)];
+        let evidence = &findings(&[more_datagrams, samples].concat())[0].evidence;
+        assert_eq!(evidence, "60 datagrams did not come, 0 datagrams received");
         assert_eq!(ailments(&[(RecordsStored, 1000), (Counter::CounterSamplesLost, 11)]), [], "no flow is missing");
         assert_eq!(ailments(&[(SequenceResets, 1)]), [Ailment::Restarted]);
         assert_eq!(

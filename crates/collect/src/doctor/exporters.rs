@@ -96,12 +96,18 @@ fn missing_samples(diagnosis: &Diagnosis) -> (u64, u64, &'static str) {
     (samples, of(Counter::RecordsStored), "flow samples")
 }
 
+/// Whether what is missing is a larger share than another, of what is missing and what came.
+pub(super) fn is_larger_share((missing, came): (u64, u64), (other_missing, other_came): (u64, u64)) -> bool {
+    let all = |missing: u64, came: u64| u128::from(missing) + u128::from(came);
+    let product = |missing: u64, all: u128| u128::from(missing).saturating_mul(all);
+    product(missing, all(other_missing, other_came)) > product(other_missing, all(missing, came))
+}
+
 fn loss(diagnosis: &Diagnosis) -> Found {
     // samples of datagrams that did not come are missing by both numbers
-    let (missing, came, unit) = match missing(diagnosis) {
-        (0, ..) => missing_samples(diagnosis),
-        found => found,
-    };
+    let (of_sequence, of_samples) = (missing(diagnosis), missing_samples(diagnosis));
+    let has_more_samples = is_larger_share((of_samples.0, of_samples.1), (of_sequence.0, of_sequence.1));
+    let (missing, came, unit) = if has_more_samples { of_samples } else { of_sequence };
     let ailment = if missing * LOSS_ONE_IN >= missing + came { Ailment::Loss } else { Ailment::LossLittle };
     let share = 100.0 * missing as f64 / (missing + came).max(1) as f64;
     (missing > 0).then(|| (ailment, format!("{missing} of {} {unit} missing ({share:.2} %)", missing + came)))
@@ -224,8 +230,19 @@ fn sampling_changed(diagnosis: &Diagnosis) -> Found {
 }
 
 fn sampling_unmatched(diagnosis: &Diagnosis) -> Found {
-    let count = diagnosis.sampling.unmatched;
-    (count > 0).then(|| (Ailment::SamplingUnmatched, format!("sampling rates of parts that no flow names: {count}")))
+    let SamplingDiagnosis { unmatched, incomparable_reports, .. } = diagnosis.sampling;
+    let of_parts = || format!("sampling rates of parts that no flow names: {unmatched}");
+    let others = || {
+        let what = "sampling rates of what no flow can be compared with, reported";
+        format!("{what} {incomparable_reports} times")
+    };
+    let evidence = match (unmatched, incomparable_reports) {
+        (0, 0) => return None,
+        (_, 0) => of_parts(),
+        (0, _) => others(),
+        _ => format!("{}; {}", of_parts(), others()),
+    };
+    Some((Ailment::SamplingUnmatched, evidence))
 }
 
 fn undecodable(diagnosis: &Diagnosis) -> Found {

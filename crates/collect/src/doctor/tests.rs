@@ -329,15 +329,23 @@ fn sampling() {
     });
     // the first datagram's flows come before the options that report their sampler
     check(&known[..1], &[Ailment::SamplingUnknown]);
-    // scopes of NetFlow v9: 3 is a line card, of which these flows say nothing, and 4 a cache
-    for scope in [3, 4] {
+    // scopes of NetFlow v9: 3 is a line card, of which these flows say nothing, and 4 a cache, reported three times
+    let of_parts = "sampling rates of parts that no flow names: 1";
+    let others = "sampling rates of what no flow can be compared with, reported 3 times";
+    for (scope, evidence) in [(3, of_parts), (4, others)] {
         let of_a_part = changed(9, |number, d| {
-            d.sampling_interval = (number == 0).then_some(100);
+            d.sampling_interval = (number % 20 == 0).then_some(100);
             d.sampling_scope = scope;
         });
         check(&of_a_part, &[Ailment::SamplingUnmatched]);
-        assert_eq!(report(&of_a_part).findings[0].evidence, "sampling rates of parts that no flow names: 1");
+        assert_eq!(report(&of_a_part).findings[0].evidence, evidence);
     }
+    let of_both = changed(9, |number, d| {
+        d.sampling_interval = (number % 20 == 0).then_some(100);
+        d.sampling_scope = if number < 20 { 3 } else { 4 };
+    });
+    let expected = format!("{of_parts}; {}", others.replace('3', "2"));
+    assert_eq!(report(&of_both).findings[0].evidence, expected);
 }
 
 #[test]
@@ -437,6 +445,21 @@ fn lost_flow_samples_are_loss() {
     let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
     assert_eq!(found, [(Ailment::Loss, "5 of 65 flow samples missing (7.69 %)")]);
     assert_eq!(report.completeness.to_string(), "92.30 % complete: 5 samples lost on the way");
+}
+
+/// One datagram is lost, and its sample, and samples that no datagram explains.
+#[test]
+fn one_lost_datagram_hides_no_loss_of_flow_samples() {
+    let datagram = |number: u32| {
+        let mut octets = sflow(1_000 + number, 3_600 + number);
+        let sample = if number < 150 { 2_000 + number } else { 2_020 + number };
+        octets[36..40].copy_from_slice(&sample.to_be_bytes());
+        (1, STARTED_MS + i64::from(number) * 1_000, octets)
+    };
+    let sent: Vec<_> = (0..200).filter(|number| *number != 100).map(datagram).collect();
+    let report = examine(&sent, Limits::default());
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
+    assert_eq!(found, [(Ailment::Loss, "21 of 220 flow samples missing (9.55 %)")]);
 }
 
 #[test]

@@ -127,11 +127,13 @@ fn an_interval_of_one_number_that_is_none_fills_the_column() {
     assert_eq!(plan.ops, [Op::Interval { selected: 0, other: 1, form: IntervalForm::Either }]);
     assert_eq!((plan.has_sampling_interval, plan.leftovers.len()), (true, 2), "the column shows one of them");
     let plan = compile(&template(&[(0, 311, 8)]), false);
-    assert_eq!(plan.ops, [Op::Interval { selected: 0, other: 0, form: IntervalForm::Probability }]);
-    assert_eq!((plan.has_sampling_interval, plan.leftovers.len()), (true, 1), "an interval is rounded");
+    assert_eq!((plan.probability, plan.ops.len()), (Some(0), 0));
+    assert_eq!((plan.has_sampling_interval, plan.leftovers.len()), (false, 1), "an interval is rounded");
+    assert_eq!(compile(&template(&[(0, 311, 2)]), false).probability, None, "no float has two octets");
     // an interval is what was meant
     let plan = compile(&template(&[(0, 311, 8), (0, 34, 4)]), false);
     assert_eq!(plan.ops, [Op::Number { column: Column::SamplingInterval, field: 1 }]);
+    assert_eq!((plan.probability, plan.has_sampling_interval), (None, true));
 }
 
 #[test]

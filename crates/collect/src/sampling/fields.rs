@@ -1,6 +1,6 @@
 //! What the records of an options template say about samplers, and where they have it.
 
-use weir_wire::{ElementId, ScopeType, Template, value};
+use weir_wire::{ElementId, ScopeType, Template};
 
 use super::part::{Part, Sampler};
 use super::rate::Rate;
@@ -8,7 +8,7 @@ use crate::records::Records;
 
 /// What the scopes of options name, without sampler and Observation Domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum ScopeSubject {
     /// The Observation Domain as a whole.
     Whole,
     /// A part, and the field that says which.
@@ -49,7 +49,7 @@ impl Scope {
     }
 }
 
-impl Subject {
+impl ScopeSubject {
     /// What the scopes up to this one name together, which is a part of what each of them names.
     fn within(self, field: usize, scope: Scope) -> Self {
         match (self, scope) {
@@ -71,7 +71,7 @@ pub(crate) struct SamplerFields {
     sampler: Option<usize>,
     /// Whether records name more than one sampler.
     has_several: bool,
-    subject: Subject,
+    subject: ScopeSubject,
     /// The Observation Domain that options are about.
     domain: Option<usize>,
     intervals: [Option<usize>; 2],
@@ -97,7 +97,7 @@ impl SamplerFields {
             sampler: position(302).or(position(48)),
             has_several: positions(302).nth(1).is_some(),
             domain: scopes.clone().find(|(_, scope)| *scope == Scope::Part(Part::Domain)).map(|(field, _)| field),
-            subject: scopes.fold(Subject::Whole, |subject, (field, scope)| subject.within(field, scope)),
+            subject: scopes.fold(ScopeSubject::Whole, |subject, (field, scope)| subject.within(field, scope)),
             // samplingInterval, samplerRandomInterval
             intervals: [position(34), position(50)],
             packets: position(305),
@@ -114,26 +114,28 @@ impl SamplerFields {
     }
 
     /// Which sampler a record of this Observation Domain is about; `None` where no flow can be compared with its scope.
-    /// A sampler's number holds whatever else the scope names.
+    /// A sampler's number holds whatever else the scope names, another Observation Domain included.
     pub(super) fn subject(&self, records: Records<'_>, record: usize, own_domain: u32) -> Option<Sampler> {
         // 0 is no domain (RFC 7011 section 3.1)
         let domain = self.domain.and_then(|field| records.number(field, record)).filter(|domain| *domain != 0);
         let other = domain.filter(|domain| *domain != u64::from(own_domain));
-        match (other, self.sampler(records, record), self.subject) {
-            (None, Some(id), _) => Some(Sampler::Numbered(id)),
-            (None, None, Subject::Whole) => Some(Sampler::Any),
-            (None, None, Subject::Part(part, field)) => {
+        if let Some(id) = self.sampler(records, record) {
+            return Some(Sampler::Numbered(id));
+        }
+        match (other, self.subject) {
+            (None, ScopeSubject::Whole) => Some(Sampler::Any),
+            (None, ScopeSubject::Part(part, field)) => {
                 Part::number(records.octets_of(field, record)).map(|number| Sampler::Of(part, number))
             }
-            (Some(domain), None, Subject::Whole) => Some(Sampler::Of(Part::Domain, domain)),
-            (Some(domain), None, Subject::Part(part, _)) if part.is_whole() => Some(Sampler::Of(Part::Domain, domain)),
-            (Some(_), ..) | (None, None, Subject::Unknown) => None,
+            (Some(domain), ScopeSubject::Whole) => Some(Sampler::Of(Part::Domain, domain)),
+            (Some(domain), ScopeSubject::Part(part, _)) if part.is_whole() => Some(Sampler::Of(Part::Domain, domain)),
+            (Some(_), _) | (None, ScopeSubject::Unknown) => None,
         }
     }
 
     /// The Selection Sequence that a record describes, and its Selector where it has just one (RFC 5476 section 6.5.1).
     pub(super) fn sequence(&self, records: Records<'_>, record: usize) -> Option<(u64, Option<u64>)> {
-        let Subject::Part(Part::SelectionSequence, field) = self.subject else { return None };
+        let ScopeSubject::Part(Part::SelectionSequence, field) = self.subject else { return None };
         let selector = self.sampler(records, record)?;
         Some((records.number(field, record)?, Some(selector).filter(|_| !self.has_several)))
     }
@@ -142,10 +144,7 @@ impl SamplerFields {
     pub(crate) fn rate(&self, records: Records<'_>, record: usize) -> Option<Rate> {
         let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));
         let plain = |field| number(field).and_then(|interval| Rate::new(1, interval));
-        let probability = || {
-            let octets = self.probability.map(|field| records.octets_of(field, record))?;
-            Rate::of_probability(value::float64(octets)?)
-        };
+        let probability = || Rate::of_field(self.probability?, records, record);
         self.intervals
             .into_iter()
             .find_map(plain)

@@ -88,8 +88,13 @@ impl Part {
         matches!(self, Self::Interface | Self::IngressInterface | Self::EgressInterface)
     }
 
+    /// Whether it is where packets come in, or where they go out: a flow is measured at one of the two.
+    pub(crate) fn has_sides(self) -> bool {
+        self.is_interface() || matches!(self, Self::IngressVrf | Self::EgressVrf)
+    }
+
     /// Whether an element in a record of flows says of which one the flow is.
-    pub(crate) fn is_said_of_flows(self) -> bool {
+    pub(crate) fn has_flow_element(self) -> bool {
         !matches!(self, Self::Template | Self::Domain | Self::Collector)
     }
 

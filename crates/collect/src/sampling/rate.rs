@@ -1,5 +1,9 @@
 //! How many packets are selected of how many.
 
+use weir_wire::value;
+
+use crate::records::Records;
+
 /// Packets selected, of packets observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
@@ -18,6 +22,11 @@ impl Rate {
         let (whole, rest) = (self.observed / self.selected, self.observed % self.selected);
         let up = u64::from(rest >= self.selected - rest);
         u32::try_from(whole + up).ok()
+    }
+
+    /// What a field with a probability says in a record, see [`Rate::of_probability`].
+    pub(crate) fn of_field(field: usize, records: Records<'_>, record: usize) -> Option<Self> {
+        Self::of_probability(value::float64(records.octets_of(field, record))?)
     }
 
     /// A probability (`samplingProbability`), to a millionth; `None` unless it is more than 0, and 1 at most.

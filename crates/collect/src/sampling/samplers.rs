@@ -9,7 +9,8 @@ use super::part::{Part, Parts, Sampler};
 use super::rate::Rate;
 use crate::records::Records;
 
-/// Most samplers of a kind of one domain that are remembered; the oldest knowledge stays, what comes later is counted.
+/// Most samplers of a kind (numbered, of each kind of part, Selection Sequences) of one domain that are remembered; the
+/// oldest knowledge stays, what comes later is counted. Of all kinds there are no more than the limits on samplers allow.
 const SAMPLERS_MAX: usize = 1_024;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -75,12 +76,15 @@ impl PartSamplers {
         &mut self.tallies[place]
     }
 
-    fn set(&mut self, (part, number): (Part, u64), interval: u32, limit: usize) -> Known<u32> {
+    fn set(&mut self, (part, number): (Part, u64), interval: u32, limit: usize) -> PreviousValue<u32> {
+        let count = self.tallies.iter().find(|tally| tally.part == part).map_or(0, |tally| tally.count as usize);
+        // there may be any number of other kinds
+        let limit = if count < limit { usize::MAX } else { 0 };
         let known = set_within(&mut self.intervals, limit, (part, number), interval);
         match known {
-            Known::OverLimit => return known,
-            Known::Before(Some(before)) => self.tally(part).remove(before),
-            Known::Before(None) | Known::Not => {}
+            PreviousValue::OverLimit => return known,
+            PreviousValue::Known(Some(before)) => self.tally(part).remove(before),
+            PreviousValue::Known(None) | PreviousValue::New => {}
         }
         self.tally(part).add(interval);
         known
@@ -162,10 +166,16 @@ impl Samplers {
         let of_wholes = self.tallies().iter().filter(|tally| tally.part.is_whole()).map(Tally::common);
         let mut wholes = self.any.map(Some).into_iter().chain(of_wholes);
         let interval = wholes.next()??;
+        let is_certain = wholes.all(|other| other == Some(interval)) && !self.contradict(interval, named);
+        is_certain.then_some(interval)
+    }
+
+    /// Whether samplers of narrow parts, see [`Part::is_narrow`], of other kinds than these have another interval: records
+    /// may be of such a part and do not say so.
+    pub(crate) fn contradict(&self, interval: u32, named: Parts) -> bool {
         let contradicts =
             |tally: &Tally| tally.part.is_narrow() && !named.has(tally.part) && tally.common() != Some(interval);
-        let is_certain = wholes.all(|other| other == Some(interval)) && !self.tallies().iter().any(contradicts);
-        is_certain.then_some(interval)
+        self.tallies().iter().any(contradicts)
     }
 
     /// The interval in force for records that name no sampler, and none of the parts that have one: that of the whole, or
@@ -227,8 +237,8 @@ impl Samplers {
     /// Sets the interval of a sampler. Returns what it was before.
     pub(crate) fn set(&mut self, sampler: Sampler, interval: u32) -> Option<u32> {
         match self.set_within(sampler, interval, usize::MAX) {
-            Known::Before(before) => before,
-            Known::Not | Known::OverLimit => None,
+            PreviousValue::Known(before) => before,
+            PreviousValue::New | PreviousValue::OverLimit => None,
         }
     }
 
@@ -246,19 +256,19 @@ impl Samplers {
     }
 
     /// Sets the interval of a sampler, of which there may be so many of its kind.
-    fn set_within(&mut self, sampler: Sampler, interval: u32, limit: usize) -> Known<u32> {
+    fn set_within(&mut self, sampler: Sampler, interval: u32, limit: usize) -> PreviousValue<u32> {
         match sampler {
-            Sampler::Any => Known::Before(self.any.replace(interval)),
+            Sampler::Any => PreviousValue::Known(self.any.replace(interval)),
             Sampler::Numbered(id) => set_within(&mut self.by_id, limit, id, interval),
-            Sampler::Of(..) if limit == 0 && self.of_parts.is_none() => Known::OverLimit,
+            Sampler::Of(..) if limit == 0 && self.of_parts.is_none() => PreviousValue::OverLimit,
             Sampler::Of(part, number) => self.of_parts.get_or_insert_default().set((part, number), interval, limit),
         }
     }
 
     /// Sets of which Selector a Selection Sequence consists, if of one; there may be so many of them.
-    fn set_sequence(&mut self, sequence: u64, selector: Option<u64>, limit: usize) -> Known<Option<u64>> {
+    fn set_sequence(&mut self, sequence: u64, selector: Option<u64>, limit: usize) -> PreviousValue<Option<u64>> {
         if limit == 0 && self.of_parts.is_none() {
-            return Known::OverLimit;
+            return PreviousValue::OverLimit;
         }
         set_within(&mut self.of_parts.get_or_insert_default().sequences, limit, sequence, selector)
     }
@@ -276,13 +286,13 @@ impl Samplers {
         for record in 0..records.len() {
             if let Some((sequence, selector)) = fields.sequence(records, record) {
                 match self.set_sequence(sequence, selector, limit(free)) {
-                    Known::Before(before) => learned.sequences_changed |= before != Some(selector),
-                    Known::Not => {
+                    PreviousValue::Known(before) => learned.sequences_changed |= before != Some(selector),
+                    PreviousValue::New => {
                         free -= 1;
                         learned.new += 1;
                         learned.sequences_changed = true;
                     }
-                    Known::OverLimit => learned.refused += 1,
+                    PreviousValue::OverLimit => learned.refused += 1,
                 }
             }
             let Some(interval) = fields.rate(records, record).and_then(Rate::interval) else { continue };
@@ -291,13 +301,13 @@ impl Samplers {
                 continue;
             };
             let before = match self.set_within(sampler, interval, limit(free)) {
-                Known::Before(before) => before,
-                Known::Not => {
+                PreviousValue::Known(before) => before,
+                PreviousValue::New => {
                     free -= 1;
                     learned.new += 1;
                     None
                 }
-                Known::OverLimit => {
+                PreviousValue::OverLimit => {
                     learned.refused += 1;
                     continue;
                 }
@@ -321,24 +331,24 @@ impl Samplers {
 }
 
 /// What was known of a sampler before it was set.
-enum Known<V> {
-    Before(Option<V>),
+enum PreviousValue<V> {
+    Known(Option<V>),
     /// It is a new one.
-    Not,
+    New,
     /// It would be one too many, and was not set.
     OverLimit,
 }
 
 /// Sets what is known of a sampler. A new one is only added while there are fewer than so many.
-fn set_within<K: Eq + Hash, V>(samplers: &mut Map<K, V>, limit: usize, key: K, value: V) -> Known<V> {
+fn set_within<K: Eq + Hash, V>(samplers: &mut Map<K, V>, limit: usize, key: K, value: V) -> PreviousValue<V> {
     let has_capacity = samplers.len() < limit;
     match samplers.entry(key) {
-        Entry::Occupied(mut known) => Known::Before(Some(known.insert(value))),
+        Entry::Occupied(mut known) => PreviousValue::Known(Some(known.insert(value))),
         Entry::Vacant(place) if has_capacity => {
             place.insert(value);
-            Known::Not
+            PreviousValue::New
         }
-        Entry::Vacant(_) => Known::OverLimit,
+        Entry::Vacant(_) => PreviousValue::OverLimit,
     }
 }
 

@@ -18,12 +18,31 @@ const EGRESS: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SelectionFields {
     sampler: Option<u16>,
-    ingress: Option<u16>,
-    egress: Option<u16>,
     direction: Option<u16>,
-    /// Parts other than interfaces, each kind once.
+    interfaces: Sides,
+    vrfs: Sides,
+    /// Parts without sides, each kind once.
     parts: Box<[(Part, u16)]>,
 }
+
+/// Fields of where packets come in and of where they go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Sides {
+    ingress: Option<u16>,
+    egress: Option<u16>,
+}
+
+/// Kinds of parts of where packets come in and of where they go out, and the kind of either.
+#[derive(Debug, Clone, Copy)]
+struct SideParts {
+    ingress: Part,
+    egress: Part,
+    either: Option<Part>,
+}
+
+const INTERFACES: SideParts =
+    SideParts { ingress: Part::IngressInterface, egress: Part::EgressInterface, either: Some(Part::Interface) };
+const VRFS: SideParts = SideParts { ingress: Part::IngressVrf, egress: Part::EgressVrf, either: None };
 
 /// The samplers that count for the records of a set.
 #[derive(Debug, Clone, Copy)]
@@ -53,11 +72,12 @@ impl SelectionFields {
                 found[part as usize].get_or_insert(field);
             }
         }
-        let of_interface = |part: Part| found[part as usize];
-        let (ingress, egress) = (of_interface(Part::IngressInterface), of_interface(Part::EgressInterface));
-        let others = Part::ALL.into_iter().filter(|part| part.is_said_of_flows() && !part.is_interface());
+        let sides =
+            |parts: SideParts| Sides { ingress: found[parts.ingress as usize], egress: found[parts.egress as usize] };
+        let others = Part::ALL.into_iter().filter(|part| part.has_flow_element() && !part.has_sides());
         let parts = others.filter_map(|part| Some((part, found[part as usize]?))).collect();
-        Self { sampler: sampler.map(|field| field as u16), ingress, egress, direction, parts }
+        let sampler = sampler.map(|field| field as u16);
+        Self { sampler, direction, interfaces: sides(INTERFACES), vrfs: sides(VRFS), parts }
     }
 
     /// The kinds of parts that records say they are of.
@@ -65,11 +85,11 @@ impl SelectionFields {
         // records know their template
         let mut named = self.parts.iter().fold(Parts::default(), |named, (part, _)| named.with(*part));
         named = named.with(Part::Template);
-        if self.ingress.is_some() {
-            named = named.with(Part::IngressInterface).with(Part::Interface);
-        }
-        if self.egress.is_some() {
-            named = named.with(Part::EgressInterface).with(Part::Interface);
+        for (sides, parts) in [(self.interfaces, INTERFACES), (self.vrfs, VRFS)] {
+            let (ingress, egress) = (sides.ingress.map(|_| parts.ingress), sides.egress.map(|_| parts.egress));
+            for part in [ingress, egress].into_iter().flatten() {
+                named = parts.either.into_iter().fold(named.with(part), Parts::with);
+            }
         }
         named
     }
@@ -81,35 +101,46 @@ impl SelectionFields {
 
 /// The intervals in force for the records of a set.
 #[derive(Debug)]
-pub(crate) enum InForce<'a> {
+pub(crate) enum SamplingInForce<'a> {
     /// The same for all.
     OfAll(Option<u32>),
-    /// That of the sampler whose number a field has.
-    BySampler { field: usize, samplers: &'a Samplers, others: Option<u32> },
+    /// That of the sampler whose number a field has, and of the parts of a record whose sampler is not known.
+    BySampler { field: usize, samplers: &'a Samplers, others: ByPart<'a> },
     /// That of the parts that a record is of.
     ByPart(ByPart<'a>),
 }
 
-impl<'a> InForce<'a> {
+impl<'a> SamplingInForce<'a> {
     /// For records of a template.
     pub(crate) fn of(fields: &'a SelectionFields, template: TemplateId, known: KnownSamplers<'a>) -> Self {
         let KnownSamplers { named, unnamed, of_domain } = known;
+        let parts = fields.named();
+        let of_this_domain = |samplers: &Samplers, whole: Option<u32>| match of_domain {
+            Some(interval) => of_domain.filter(|_| !samplers.contradict(interval, parts)),
+            None => whole,
+        };
         if let Some(field) = fields.sampler {
             if named.is_empty() && of_domain.is_none() {
                 return Self::OfAll(None);
             }
-            let others = of_domain.or_else(|| named.whole(fields.named()));
+            let others = ByPart {
+                fields,
+                samplers: named,
+                known: named.parts(),
+                sequence: fields.sequence().filter(|_| named.has_sequences()),
+                of_template: named.of_part(Part::Template, template.get().into()),
+                others: of_this_domain(named, named.whole(parts)),
+            };
             return Self::BySampler { field: field.into(), samplers: named, others };
         }
         if unnamed.is_empty() {
             return Self::OfAll(of_domain);
         }
-        let named = fields.named();
         let of_template = unnamed.of_part(Part::Template, template.get().into());
-        let others = of_domain.or_else(|| unnamed.unnamed(named));
+        let others = of_this_domain(unnamed, unnamed.unnamed(parts));
         let sequence = fields.sequence().filter(|_| unnamed.has_sequences());
         let known = unnamed.parts();
-        if sequence.is_none() && named.and(known).without(Part::Template).is_empty() {
+        if sequence.is_none() && parts.and(known).without(Part::Template).is_empty() {
             return Self::OfAll(of_template.or(others));
         }
         Self::ByPart(ByPart { fields, samplers: unnamed, known, sequence, of_template, others })
@@ -119,9 +150,10 @@ impl<'a> InForce<'a> {
     pub(crate) fn of_record(&self, records: Records<'_>, record: usize) -> Option<u32> {
         match *self {
             Self::OfAll(interval) => interval,
-            Self::BySampler { field, samplers, others } => {
+            Self::BySampler { field, samplers, ref others } => {
                 let sampler = records.number(field, record)?;
-                samplers.numbered(sampler).or(others.filter(|_| sampler != 0))
+                let interval = samplers.numbered(sampler);
+                if sampler == 0 { interval } else { interval.or_else(|| others.of_record(records, record)) }
             }
             Self::ByPart(ref by_part) => by_part.of_record(records, record),
         }
@@ -150,9 +182,11 @@ impl ByPart<'_> {
             let sequence = records.number(field.into(), record)?;
             return samplers.of_sequence(sequence).or_else(|| samplers.of_part(Part::SelectionSequence, sequence));
         }
-        let mut narrow = Found::Nothing.and(self.of_template);
-        self.of_interfaces(records, record, &mut narrow);
-        let mut whole = Found::Nothing;
+        let mut narrow = RateEvidence::Nothing.and(self.of_template);
+        let SelectionFields { interfaces, vrfs, .. } = *self.fields;
+        self.of_sides(records, record, (interfaces, INTERFACES), &mut narrow);
+        self.of_sides(records, record, (vrfs, VRFS), &mut narrow);
+        let mut whole = RateEvidence::Nothing;
         for &(part, field) in self.fields.parts.iter().filter(|(part, _)| self.known.has(*part)) {
             let number = Part::number(records.octets_of(field.into(), record));
             let interval = number.and_then(|number| samplers.of_part(part, number));
@@ -161,44 +195,56 @@ impl ByPart<'_> {
                 Some(_) => whole = whole.and(interval),
                 None if part.is_narrow() => {}
                 // that of another process is not that of this one
-                None => whole = Found::Doubt,
+                None => whole = RateEvidence::Doubt,
             }
         }
         match (narrow, whole) {
-            (Found::Interval(interval), _) | (Found::Nothing, Found::Interval(interval)) => Some(interval),
-            (Found::Doubt, _) | (Found::Nothing, Found::Doubt) => None,
-            (Found::Nothing, Found::Nothing) => self.others,
+            (RateEvidence::Interval(interval), _) => Some(interval),
+            // the record may be of a part with another rate, which it does not say
+            (RateEvidence::Nothing, RateEvidence::Interval(interval)) => {
+                Some(interval).filter(|_| !samplers.contradict(interval, self.fields.named()))
+            }
+            (RateEvidence::Doubt, _) | (RateEvidence::Nothing, RateEvidence::Doubt) => None,
+            (RateEvidence::Nothing, RateEvidence::Nothing) => self.others,
         }
     }
 
     /// Flows are measured where they come in, unless they say that it is where they go out. Some exporters have samplers
-    /// of the interface that packets came in by for those as well.
-    fn of_interfaces(&self, records: Records<'_>, record: usize, found: &mut Found) {
+    /// of the interface that packets came in by for those as well. The same holds for the VRFs of the two.
+    fn of_sides(
+        &self,
+        records: Records<'_>,
+        record: usize,
+        (sides, parts): (Sides, SideParts),
+        evidence: &mut RateEvidence,
+    ) {
         let number = |field: Option<u16>| field.and_then(|field| records.number(field.into(), record));
         let of = |part: Part, field: Option<u16>| {
             let number = number(field.filter(|_| self.known.has(part)))?;
             self.samplers.of_part(part, number)
         };
-        let SelectionFields { ingress, egress, direction, .. } = *self.fields;
-        let on_the_way_in = || of(Part::IngressInterface, ingress).or_else(|| of(Part::Interface, ingress));
-        let on_the_way_out = || of(Part::EgressInterface, egress).or_else(|| of(Part::Interface, egress));
-        *found = match number(direction) {
-            Some(EGRESS) => found.and(on_the_way_out().or_else(|| of(Part::IngressInterface, ingress))),
-            Some(_) => found.and(on_the_way_in().or_else(|| of(Part::EgressInterface, egress))),
-            None => found.and(on_the_way_in()).and(of(Part::EgressInterface, egress)),
+        let either = |field| parts.either.and_then(|part| of(part, field));
+        let ingress = || of(parts.ingress, sides.ingress);
+        let egress = || of(parts.egress, sides.egress);
+        let on_the_way_in = || ingress().or_else(|| either(sides.ingress));
+        let on_the_way_out = || egress().or_else(|| either(sides.egress));
+        *evidence = match number(self.fields.direction) {
+            Some(EGRESS) => evidence.and(on_the_way_out().or_else(ingress)),
+            Some(_) => evidence.and(on_the_way_in().or_else(egress)),
+            None => evidence.and(on_the_way_in()).and(egress()),
         };
     }
 }
 
 /// What samplers of several parts say of one record: two that differ leave it open which is in force.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+enum RateEvidence {
     Nothing,
     Interval(u32),
     Doubt,
 }
 
-impl Found {
+impl RateEvidence {
     fn and(self, interval: Option<u32>) -> Self {
         match (self, interval) {
             (known, None) => known,

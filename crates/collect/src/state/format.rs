@@ -20,8 +20,8 @@ use crate::session::{Session, Transport};
 
 const MAGIC: &[u8; 8] = b"weirstat";
 const VERSION: u32 = 2;
-/// The first version had no Selection Sequences.
-const VERSION_WITHOUT_SEQUENCES: u32 = 1;
+/// The first version had no Selection Sequences, and of samplers without a number it did not have what they are of.
+const VERSION_WITHOUT_PARTS: u32 = 1;
 const HEADER_OCTETS: usize = 8 + 4 + 8 + 4;
 const TRANSPORTS: [Transport; 6] =
     [Transport::Udp, Transport::Tcp, Transport::Sctp, Transport::Tls, Transport::Dtls, Transport::File];
@@ -126,7 +126,7 @@ pub(crate) fn read_part(octets: &mut &[u8]) -> Result<Vec<StoredDomain>, StateEr
         return Err(StateError::Foreign);
     }
     let version = match reader.u32() {
-        Some(version @ (VERSION | VERSION_WITHOUT_SEQUENCES)) => version,
+        Some(version @ (VERSION | VERSION_WITHOUT_PARTS)) => version,
         Some(found) => return Err(StateError::UnknownVersion { found, known: VERSION }),
         None => return Err(reader.damaged()),
     };
@@ -254,18 +254,22 @@ impl<'a> Reader<'a> {
     }
 
     fn samplers(&mut self, version: u32) -> Option<StoredSamplers> {
-        let count = self.u32()?;
-        let intervals = (0..count).map(|_| {
-            let (kind, id) = (self.u8()?, self.u64()?);
+        let has_parts = version != VERSION_WITHOUT_PARTS;
+        let mut intervals = Vec::new();
+        for _ in 0..self.u32()? {
+            let (kind, id, interval) = (self.u8()?, self.u64()?, self.u32()?);
             let sampler = match kind {
-                0 => Sampler::Any,
                 1 => Sampler::Numbered(id),
-                _ => Sampler::Of(*Part::ALL.get(usize::from(kind - PARTS_FROM))?, id),
+                // Whatever the scope of its options was, it was stored as that of all, or as that of an interface either
+                // way. Options that come now are of something else, so they would contradict it and never replace it.
+                0 | 2 if !has_parts => continue,
+                0 => Sampler::Any,
+                _ if has_parts => Sampler::Of(*Part::ALL.get(usize::from(kind - PARTS_FROM))?, id),
+                _ => return None,
             };
-            Some((sampler, self.u32()?))
-        });
-        let intervals = intervals.collect::<Option<Vec<_>>>()?;
-        let count = if version == VERSION_WITHOUT_SEQUENCES { 0 } else { self.u32()? };
+            intervals.push((sampler, interval));
+        }
+        let count = if has_parts { self.u32()? } else { 0 };
         let sequences = (0..count).map(|_| {
             let (sequence, Optional(selector)) = (self.u64()?, self.optional()?);
             Some((sequence, selector.map(|selector| selector as u64)))

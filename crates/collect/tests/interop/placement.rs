@@ -179,7 +179,13 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
         }
     }
     let of_icmp = matches!(cells.get(&Column::Protocol), Some(Cell::Number(1 | 58)));
-    if let Some(&Cell::Number(both)) = cells.get(&Column::IcmpTypeCode)
+    let of_ipv6 = cells.get(&Column::Protocol) == Some(&Cell::Number(58));
+    let icmp_of_ipv6 = record.iana(139).filter(|_| of_ipv6).and_then(|field| value::be_uint(&field.octets));
+    let of_column = match cells.get(&Column::IcmpTypeCode) {
+        Some(&Cell::Number(both)) => Some(both),
+        _ => None,
+    };
+    if let Some(both) = of_column.and(icmp_of_ipv6).or(of_column)
         && (of_icmp || !winners.contains_key(&Column::Protocol))
     {
         for (column, part) in [(Column::IcmpType, both / 256), (Column::IcmpCode, both % 256)] {

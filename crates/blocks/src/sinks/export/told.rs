@@ -4,16 +4,23 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use weir_chain::{Counter, Counters};
 use weir_export::{Interface, OptionsData, Selector};
-use weir_flow::elements::elements_of_row;
+use weir_flow::elements::{ElementValue, elements_of_row};
 use weir_flow::{OptionsKind, SideTables, Table};
 
 /// `selectorAlgorithm`, and the same in NetFlow v9: `samplingAlgorithm` and `samplerMode`.
 const SELECTOR_ALGORITHM: u16 = 304;
 const SAMPLING_ALGORITHMS: [u16; 2] = [35, 49];
-/// What is in the scopes of samplers of interfaces, and of other parts of an exporter, in small letters.
-const INTERFACE: &str = "interface";
-const PARTS: [&str; 8] =
-    ["cache", "line_card", "linecardid", "observationpointid", "portid", "selectionsequenceid", "template", "vrfid"];
+/// Scopes that are all of an exporter: the system of NetFlow v9, also as the number of that scope type in IPFIX,
+/// `exporterIPv4Address`, `exporterIPv6Address`, `meteringProcessId`, `exportingProcessId`, `collectorIPv4Address`,
+/// `collectorIPv6Address`.
+const SYSTEM: &str = "system";
+const WHOLES: [u16; 7] = [1, 130, 131, 143, 144, 211, 212];
+const OBSERVATION_DOMAIN: u16 = 149;
+/// Numbers of samplers, `samplerId` and `selectorId`, and names of those that have one.
+const SAMPLER_NUMBERS: [u16; 2] = [48, 302];
+const SAMPLER_NAMES: [u16; 2] = [84, 335];
+/// What a scope type of NetFlow v9 that has no name is called, before its number.
+const SCOPE_TYPE: &str = "scope";
 /// Systematic count-based sampling, and random n-out-of-N sampling (RFC 5477 section 8.2.1).
 const SYSTEMATIC: u16 = 1;
 const RANDOM: u16 = 3;
@@ -99,24 +106,92 @@ impl<'a> Columns<'a> {
                 description: text(self.description).unwrap_or_default().to_owned(),
             }));
         }
-        // a sampler that stands on an interface, or is that of another part, has no number that flows could name it by
-        let scope = text(self.scope).unwrap_or_default().to_ascii_lowercase();
-        let is_of_part = scope.contains(INTERFACE) || key.is_none() && PARTS.iter().any(|part| scope.contains(part));
-        if kind != OptionsKind::Sampler.name() || is_of_part || self.interval.is_null(row) {
+        if kind != OptionsKind::Sampler.name() || self.interval.is_null(row) {
+            return None;
+        }
+        let elements = elements_of_row(self.elements, row);
+        let scopes = scopes_of(text(self.scope).unwrap_or_default());
+        // the key of a sampler without a number is that of an interface
+        let number = key.filter(|_| {
+            let is_number = |id: u16| SAMPLER_NUMBERS.contains(&id);
+            scopes.iter().any(|scope| scope.element().is_some_and(is_number))
+                || elements.iter().any(|value| value.enterprise == 0 && value.place.is_none() && is_number(value.id))
+        });
+        // collectors would take the rate of a part, or of what nobody knows, for that of all
+        let (_, domain) = self.exporter(row);
+        if !scopes.iter().all(|scope| scope.is_whole(domain, number.is_some())) {
             return None;
         }
         let interval = self.interval.as_primitive::<UInt32Type>().value(row);
-        Some(OptionsData::Selector(Selector { id: key.unwrap_or(0), algorithm: self.algorithm(row), interval }))
+        Some(OptionsData::Selector(Selector { id: number.unwrap_or(0), algorithm: algorithm(&elements), interval }))
+    }
+}
+
+/// A scope by name and value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Scope<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+impl Scope<'_> {
+    /// The element of IANA that it is.
+    fn element(&self) -> Option<u16> {
+        let of_scope_type = self.name.strip_prefix(SCOPE_TYPE).and_then(|number| number.parse().ok());
+        let of_element = || weir_flow::element_by_name(self.name).filter(|element| element.enterprise == 0);
+        of_scope_type.or_else(|| of_element().map(|element| element.id))
     }
 
-    fn algorithm(&self, row: usize) -> u16 {
-        let elements = elements_of_row(self.elements, row);
-        let number = |id: u16| {
-            let value = elements.iter().find(|value| (value.enterprise, value.id) == (0, id))?;
-            Some(value.octets.iter().fold(0, |number: u16, octet| number << 8 | u16::from(*octet)))
-        };
-        let of_version_9 = SAMPLING_ALGORITHMS.into_iter().find_map(number);
-        let of_version_9 = of_version_9.map(|algorithm| if algorithm == 2 { RANDOM } else { SYSTEMATIC });
-        number(SELECTOR_ALGORITHM).or(of_version_9).unwrap_or(SYSTEMATIC)
+    /// Whether it limits nothing: it is all of the exporter, its own Observation Domain, or the sampler itself.
+    fn is_whole(&self, own_domain: u32, has_number: bool) -> bool {
+        match self.element() {
+            _ if self.name == SYSTEM => true,
+            // 0 is no domain (RFC 7011 section 3.1)
+            Some(OBSERVATION_DOMAIN) => {
+                self.value.parse::<u32>().is_ok_and(|domain| domain == own_domain || domain == 0)
+            }
+            Some(id) if SAMPLER_NAMES.contains(&id) => has_number,
+            Some(id) => WHOLES.contains(&id) || SAMPLER_NUMBERS.contains(&id),
+            None => false,
+        }
     }
+}
+
+/// The scopes in the text that a collector makes of them: names and values with blanks in between, texts in quotes where
+/// they have blanks. What has no value is a name.
+fn scopes_of(mut text: &str) -> Vec<Scope<'_>> {
+    let mut scopes = Vec::new();
+    while !text.is_empty() {
+        let end = end_of_scope(text);
+        let (name, value) = text[..end].split_once('=').unwrap_or((&text[..end], ""));
+        scopes.push(Scope { name, value });
+        text = text[end..].trim_start_matches(' ');
+    }
+    scopes
+}
+
+/// Where the first scope of a text ends: at a blank that is in no quotes.
+fn end_of_scope(text: &str) -> usize {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (position, character) in text.char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => return position,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// How the sampler of a row selects packets, as `selectorAlgorithm` has it.
+fn algorithm(elements: &[ElementValue<'_>]) -> u16 {
+    let number = |id: u16| {
+        let value = elements.iter().find(|value| (value.enterprise, value.id) == (0, id))?;
+        Some(value.octets.iter().fold(0, |number: u16, octet| number << 8 | u16::from(*octet)))
+    };
+    let of_version_9 = SAMPLING_ALGORITHMS.into_iter().find_map(number);
+    let of_version_9 = of_version_9.map(|algorithm| if algorithm == 2 { RANDOM } else { SYSTEMATIC });
+    number(SELECTOR_ALGORITHM).or(of_version_9).unwrap_or(SYSTEMATIC)
 }

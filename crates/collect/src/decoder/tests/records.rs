@@ -298,6 +298,17 @@ fn icmp_has_one_type_and_one_code() {
     let records: [&[u8]; 3] = [&[10, 0, 0, 1, 1, 3, 1], &[10, 0, 0, 1, 6, 0, 0], &[10, 0, 0, 1, 58, 129, 0]];
     assert_eq!(seen(&both, &records), [Some((3, 1)), None, Some((129, 0))], "0 of TCP is no type");
     assert_eq!(seen(&[(0, 10, 1), (0, 139, 2)], &[&[0, 1, 4]]), [Some((1, 4))]);
+    // an element for each version of ICMP, in either order: the other one is 0
+    for (first, second) in [(32, 139), (139, 32)] {
+        let fields = [(0, 4, 1), (0, first, 2), (0, second, 2)];
+        let record = |protocol: u8, of_ipv4: [u8; 2], of_ipv6: [u8; 2]| {
+            let values = if first == 32 { [of_ipv4, of_ipv6] } else { [of_ipv6, of_ipv4] };
+            [&[protocol][..], &values.concat()[..]].concat()
+        };
+        let records = [record(58, [0, 0], [129, 0]), record(1, [3, 1], [0, 0]), record(6, [0, 0], [0, 0])];
+        let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+        assert_eq!(seen(&fields, &records), [Some((129, 0)), Some((3, 1)), None], "{first}");
+    }
     let apart = [(0, 4, 1), (0, 32, 2), (0, 176, 1), (0, 177, 1)];
     assert_eq!(seen(&apart, &[&[1, 0, 0, 3, 1]]), [Some((3, 1))]);
     // where the port alone has both, as in NetFlow v5, who looks for them reads the port
@@ -365,11 +376,14 @@ fn options_are_written_when_they_are_new() {
 #[test]
 fn scopes_are_written_by_their_types() {
     let mut exporter = Exporter::new();
-    let fields = [(0, 95, 4), (0, 130, 4), (0, 82, 4), (0, 80, 6), (0, 144, 4), (64_999, 99, 2), (0, 41, 1)];
-    let record = [&[13, 0, 0, 50, 192, 0, 2, 1][..], b"eth0", &[2, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 9, 5]];
-    exporter.ipfix(0, &[&template(300, &fields, 6)], &[&record.concat()]);
+    let numbers: [Field; 3] = [(0, 80, 6), (0, 144, 4), (64_999, 99, 2)];
+    let fields = [&[(0, 95, 4), (0, 130, 4), (0, 82, 4)][..], &numbers, &[(0, 335, 6), (0, 41, 1)]].concat();
+    let numbers = [2_u8, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 9];
+    let record = [&[13, 0, 0, 50, 192, 0, 2, 1][..], b"eth0", &numbers, b"a =\"\\b", &[5]];
+    exporter.ipfix(0, &[&template(300, &fields, 7)], &[&record.concat()]);
     let expected = "applicationId=0x0d000032 exporterIPv4Address=192.0.2.1 interfaceName=eth0 \
-                    destinationMacAddress=02:00:00:00:00:01 exportingProcessId=7 64999/99=9";
+                    destinationMacAddress=02:00:00:00:00:01 exportingProcessId=7 64999/99=9 \
+                    selectorName=\"a =\\\"\\\\b\"";
     assert_eq!(texts(&options(&exporter.take()), "scope"), [Some(expected.to_owned())]);
 }
 

@@ -77,6 +77,24 @@ fn a_sampler_that_is_not_known_has_the_rate_of_the_system() {
     assert_eq!(intervals(&mut exporter), [Some(50), Some(10), None]);
 }
 
+#[test]
+fn a_sampler_that_is_not_known_has_the_rate_of_the_part() {
+    let mut exporter = Exporter::new();
+    exporter.netflow9(3, &template(400, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 10]]);
+    // template 257
+    exporter.netflow9(3, &template(401, &[(0, 5, 2), (0, 34, 2)], 1), &[&[1, 1, 3, 232]]);
+    let flow = |id| template(id, &[(0, 8, 4), (0, 48, 1), (0, 10, 1)], 0);
+    exporter.netflow9(3, &flow(257), &[&[10, 0, 0, 1, 3, 7], &[10, 0, 0, 1, 0, 7]]);
+    assert_eq!(intervals(&mut exporter), [Some(1000), None], "0 is no sampler");
+    exporter.netflow9(3, &flow(258), &[&[10, 0, 0, 1, 3, 7]]);
+    assert_eq!(intervals(&mut exporter), [Some(10)]);
+    // interface 7, and a sampler with a number
+    exporter.netflow9(3, &template(402, &[(0, 2, 1), (0, 34, 1)], 1), &[&[7, 20]]);
+    exporter.netflow9(3, &template(403, &[(0, 1, 1), (0, 48, 1), (0, 34, 1)], 1), &[&[0, 5, 50]]);
+    exporter.netflow9(3, &flow(258), &[&[10, 0, 0, 1, 3, 7], &[10, 0, 0, 1, 3, 8], &[10, 0, 0, 1, 5, 7]]);
+    assert_eq!(intervals(&mut exporter), [Some(20), Some(10), Some(50)]);
+}
+
 /// RFC 7011 section 3.4.2.1: the scope says what options are about.
 #[test]
 fn rates_of_parts_are_in_force_for_records_of_those_parts() {
@@ -136,6 +154,27 @@ fn a_rate_of_a_line_card_makes_that_of_the_system_doubtful() {
     assert_eq!(intervals(&mut exporter), [Some(10)], "both line cards do as the system does");
 }
 
+/// lineCardId, and what is all of an exporter: exportingProcessId, and observationDomainId of another domain.
+#[test]
+fn a_whole_that_records_are_of_is_in_doubt_where_parts_contradict_it() {
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 3, 141, &[[2, 20]]);
+    report(&mut exporter, 3, 144, &[[1, 10]]);
+    exporter.ipfix(3, &[&template(257, &[(0, 8, 4), (0, 144, 1)], 0)], &[&[10, 0, 0, 1, 1]]);
+    assert_eq!(intervals(&mut exporter), [None]);
+    let named = template(258, &[(0, 8, 4), (0, 144, 1), (0, 141, 1)], 0);
+    exporter.ipfix(3, &[&named], &[&[10, 0, 0, 1, 1, 2], &[10, 0, 0, 1, 1, 3]]);
+    assert_eq!(intervals(&mut exporter), [Some(20), Some(10)]);
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 0, 149, &[[5, 10]]);
+    report(&mut exporter, 0, 141, &[[2, 20]]);
+    // without the line card, with it, and with a sampler that is not known
+    exporter.ipfix(5, &[&template(257, &[(0, 8, 4)], 0)], &[&[10, 0, 0, 1]]);
+    exporter.ipfix(5, &[&template(258, &[(0, 8, 4), (0, 141, 1)], 0)], &[&[10, 0, 0, 1, 2], &[10, 0, 0, 1, 3]]);
+    exporter.ipfix(5, &[&template(259, &[(0, 8, 4), (0, 302, 1)], 0)], &[&[10, 0, 0, 1, 9]]);
+    assert_eq!(intervals(&mut exporter), [None, Some(20), Some(10), None]);
+}
+
 #[test]
 fn flows_have_the_rate_of_the_interface_that_they_are_measured_at() {
     let mut exporter = Exporter::new();
@@ -151,6 +190,24 @@ fn flows_have_the_rate_of_the_interface_that_they_are_measured_at() {
     let (rates, fields) = ([[1, 10], [2, 20]], [10, 14, 61]);
     let found = by_scope(14, &rates, &fields, &[&[9, 1, 1], &[9, 2, 1], &[1, 2, 1], &[1, 9, 1]]);
     assert_eq!(found, [Some(10), Some(20), Some(20), None]);
+}
+
+/// ingressVRFID and egressVRFID, which are as ingressInterface and egressInterface.
+#[test]
+fn flows_have_the_rate_of_the_vrf_that_they_are_measured_in() {
+    let mut exporter = Exporter::new();
+    report(&mut exporter, 3, 234, &[[1, 10]]);
+    report(&mut exporter, 3, 235, &[[1, 20]]);
+    // flowDirection
+    let flow = template(257, &[(0, 8, 4), (0, 234, 1), (0, 235, 1), (0, 61, 1)], 0);
+    let records = [[1, 1, 0], [1, 1, 1], [1, 9, 1], [9, 9, 0]].map(|record| [&[10_u8, 0, 0, 1][..], &record].concat());
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    exporter.ipfix(3, &[&flow], &records);
+    assert_eq!(intervals(&mut exporter), [Some(10), Some(20), Some(10), None]);
+    // it is not known in which one
+    let flow = template(258, &[(0, 8, 4), (0, 234, 1), (0, 235, 1)], 0);
+    exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 1, 1], &[10, 0, 0, 1, 1, 9]]);
+    assert_eq!(intervals(&mut exporter), [None, Some(10)]);
 }
 
 #[test]
@@ -173,6 +230,15 @@ fn rates_of_observation_domains_are_in_force_in_those() {
     report(&mut exporter, 6, 149, &[[6, 40]]);
     exporter.ipfix(6, &[&flow], &[&[10, 0, 0, 1]]);
     assert_eq!(intervals(&mut exporter), [Some(40)]);
+}
+
+/// observationDomainId and selectorId as scopes, of an exporter that reports everything in domain 0.
+#[test]
+fn a_sampler_with_a_number_may_be_of_another_domain() {
+    let mut exporter = Exporter::new();
+    exporter.ipfix(0, &[&template(256, &[(0, 149, 1), (0, 302, 1), (0, 34, 1)], 2)], &[&[5, 7, 100]]);
+    exporter.ipfix(5, &[&template(257, &[(0, 8, 4), (0, 302, 1)], 0)], &[&[10, 0, 0, 1, 7], &[10, 0, 0, 1, 8]]);
+    assert_eq!(intervals(&mut exporter), [Some(100), None]);
 }
 
 /// RFC 5476 section 6.5.1, Selection Sequence Report Interpretation.
@@ -219,6 +285,36 @@ fn the_next_process_knows_the_rates_of_parts() {
     assert_eq!(intervals(&mut exporter), [Some(10), Some(20)]);
 }
 
+/// The octets that the version of the state before this one has for a domain of IPFIX, 3, of 192.0.2.1 port 2055.
+#[test]
+fn of_the_first_version_of_the_state_only_samplers_with_numbers_are_taken() {
+    let sampler = |kind: u8, id: u64, interval: u32| [&[kind][..], &id.to_be_bytes(), &interval.to_be_bytes()].concat();
+    let body = [
+        // one domain: transport, family, address, port, version, Observation Domain
+        &[0, 0, 0, 1, 0, 4, 192, 0, 2, 1, 8, 7, 10, 0, 0, 0, 3][..],
+        // not protected, when it was heard, datagrams; no time of records, and none of a start
+        &[0],
+        &1_700_000_000_000_i64.to_be_bytes(),
+        &[0, 0, 0, 9, 0, 0],
+        // that of all, one with a number, and that of an interface; no lists, no templates
+        &[0, 0, 0, 3],
+        &sampler(0, 0, 100)[..],
+        &sampler(1, 5, 50)[..],
+        &sampler(2, 1, 20)[..],
+        &[0; 8],
+    ]
+    .concat();
+    let header = [&b"weirstat"[..], &[0, 0, 0, 1], &(body.len() as u64).to_be_bytes()].concat();
+    let state = [header, crc32c::crc32c(&body).to_be_bytes().to_vec(), body].concat();
+    let mut exporter = Exporter::new();
+    exporter.decoder.import_state(&state).expect("a state of the first version");
+    // what was stored as that of all came with exportingProcessId as its scope
+    report(&mut exporter, 3, 144, &[[1, 10]]);
+    let flow = template(257, &[(0, 8, 4), (0, 302, 1)], 0);
+    exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 5], &[10, 0, 0, 1, 9]]);
+    assert_eq!(intervals(&mut exporter), [Some(50), Some(10)]);
+}
+
 /// A record's own fields, with the meanings that they have in options (RFC 5477 section 8.2).
 #[test]
 fn records_report_their_rates_in_several_fields() {
@@ -236,4 +332,26 @@ fn records_report_their_rates_in_several_fields() {
     assert_eq!(interval(&[(0, 311, 4)], &0.5_f32.to_be_bytes()), Some(2));
     assert_eq!(interval(&[(0, 311, 8)], &1.5_f64.to_be_bytes()), None);
     assert_eq!(interval(&[(0, 34, 1), (0, 311, 4)], &[&[9][..], &0.5_f32.to_be_bytes()].concat()), Some(9));
+}
+
+/// A probability that is none, and one of a length that no float has, say nothing: options do.
+#[test]
+fn options_are_in_force_for_records_whose_probability_says_nothing() {
+    let interval = |length: u16, probability: &[u8]| {
+        let mut exporter = Exporter::new();
+        exporter.netflow9(0, &template(256, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 100]]);
+        exporter.netflow9(
+            0,
+            &template(257, &[(0, 8, 4), (0, 311, length)], 0),
+            &[&[&[10, 0, 0, 1][..], probability].concat()],
+        );
+        intervals(&mut exporter)[0]
+    };
+    for probability in [0.0, f64::NAN, 1.5, -0.5] {
+        assert_eq!(interval(8, &probability.to_be_bytes()), Some(100), "{probability}");
+    }
+    assert_eq!(interval(4, &0.0_f32.to_be_bytes()), Some(100));
+    assert_eq!(interval(2, &[1, 2]), Some(100));
+    assert_eq!(interval(8, &0.5_f64.to_be_bytes()), Some(2));
+    assert_eq!(interval(8, &1e-12_f64.to_be_bytes()), None, "it says something, which the column cannot hold");
 }

@@ -100,6 +100,8 @@ fn scopes_say_which_sampler_is_meant() {
     check(false, &[149], &[7], of(Part::Domain, 7));
     check(false, &[144, 149], &[1, 7], of(Part::Domain, 7));
     check(false, &[149, 145], &[7, 8], None);
+    check(false, &[149, 302], &[7, 8], Some(Sampler::Numbered(8)));
+    check(false, &[149, 302], &[DOMAIN as u8, 8], Some(Sampler::Numbered(8)));
 }
 
 #[test]
@@ -145,6 +147,15 @@ fn samplers_beyond_the_limit_are_counted() {
     assert_eq!((learned.new, learned.refused), (1_024, 6));
     let learned = learn(&mut samplers, 1, &[(301, 2), (302, 2)], &body, false);
     assert_eq!((learned.new, learned.refused, samplers.len()), (1_024, 6, 3 * 1_024));
+    // each kind of part for itself: ingressInterface, egressInterface
+    for (scope, kinds) in [(10, 4), (14, 5)] {
+        let learned = learn(&mut samplers, 1, &[(scope, 2), (34, 2)], &body, false);
+        assert_eq!((learned.new, learned.refused, samplers.len()), (1_024, 6, kinds * 1_024), "{scope}");
+    }
+    // known ones change also where no new one is taken
+    let learned = learn(&mut samplers, 1, &[(14, 2), (34, 2)], &[0, 1, 0, 5], false);
+    assert_eq!((learned.changes.len(), learned.refused), (1, 0));
+    assert_eq!(samplers.of_part(Part::EgressInterface, 1), Some(5));
 }
 
 fn interval() -> impl Strategy<Value = u32> {

@@ -175,6 +175,57 @@ fn the_rate_of_a_part_is_not_told_as_that_of_all() {
     assert_eq!(["options_told", "options_left_out"].map(|name| count(&meter, name)), [1, 3]);
 }
 
+/// Names of scopes decide, and not what is in the texts of exporters.
+#[test]
+fn only_rates_of_all_and_of_samplers_with_numbers_are_told() {
+    const DOMAIN: u32 = 3;
+    const OCTETS: &[u8] = &[9];
+    let told = |scope: &str, key: Option<u64>, number_element: Option<u16>| {
+        let receiver = Receiver::new();
+        let (mut sink, _) = open(&format!("to = '{}'\nprotocol = 'ipfix'\nclock = 'rows'", receiver.address()));
+        let mut samplers = OptionsRows::default();
+        let blank = OptionsRow::blank(1_700_000_000_000, &[], DOMAIN, 10);
+        let row = OptionsRow { kind: OptionsKind::Sampler, scope, key, sampling_interval: Some(100), ..blank };
+        samplers.push(&row, number_element.map(|id| (0, id, OCTETS)).into_iter());
+        let told = SideTables { others: samplers.take().into_iter().collect(), ..SideTables::default() };
+        sink.take(Burst::with_side_tables(flows(3, 0), told)).expect("taken");
+        sink.finish().expect("finished");
+        received(&receiver).0.into_iter().map(|(_, key, _, _)| key).collect::<Vec<_>>()
+    };
+    let of_all = [
+        "",
+        "system=0",
+        "scope143=1",
+        "exporterIPv4Address=192.0.2.1 exportingProcessId=1",
+        "observationDomainId=3",
+        "observationDomainId=0",
+    ];
+    for scope in of_all {
+        assert_eq!(told(scope, None, None), [Some(0)], "{scope}");
+    }
+    let of_parts = [
+        "observationDomainId=7",
+        "applicationId=0x0d000001",
+        "64999/99=9",
+        "scope61=1",
+        "samplerName=system system=0",
+        "system=0 …",
+    ];
+    for scope in of_parts {
+        assert_eq!(told(scope, None, None), [], "{scope}");
+    }
+    // samplers with numbers, in the scope or not, and keys of interfaces
+    let quoted = r#"samplerName="a \"b\" template=1 \\" selectorId=5"#;
+    for scope in ["selectorId=5", "samplerName=per-interface samplerId=5", quoted, "scope302=5"] {
+        assert_eq!(told(scope, Some(5), None), [Some(5)], "{scope}");
+    }
+    assert_eq!(told("system=0", Some(9), Some(48)), [Some(9)]);
+    assert_eq!(told("system=0", Some(9), None), [Some(0)]);
+    for scope in ["interface=9", "ingressInterface=9", "applicationId=0x0d000001", "samplerName=x"] {
+        assert_eq!(told(scope, Some(9), None), [], "{scope}");
+    }
+}
+
 #[test]
 fn corrections_do_not_grow_for_ever() {
     let early = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
