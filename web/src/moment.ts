@@ -87,7 +87,8 @@ function relative(text: string, nowMs: number): number | null {
   if (!/^(now|[+-])|ago$/.test(text)) return null;
   const [, sign = "", written = ""] = /^(?:now)?\s*([+-]*)\s*(.*)$/s.exec(text) ?? [];
   const [, plain = written, ago] = /^(.*\S)\s+(ago)$/s.exec(written) ?? [];
-  const span = spanOf(plain);
+  // What has no sign of its own may be of the past in words only.
+  const span = ago !== undefined && ISO_SPAN.test(plain) ? null : spanOf(plain);
   if (!span) return null;
   const direction = sign.startsWith("-") === (ago !== undefined) ? 1 : -1;
   return Math.floor(later(nowMs, direction * span.months) + direction * span.ms);

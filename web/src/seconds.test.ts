@@ -26,6 +26,17 @@ describe("the seconds of five minutes", () => {
     expect(numbers(joined(seconds(0, 20), torn))).toEqual(numbers(seconds(0, 21)));
   });
 
+  it("are those of the clock as it is after it was set back", () => {
+    const back = seconds(-3600, -3200);
+    expect(back.reduce(followed, seconds(-299, 1))).toEqual(back.slice(-300));
+    // A second that comes again takes the place of the one before.
+    expect(followed(seconds(0, 3), { time_ms: NOW + 1000, bytes_per_s: 7 }).map((each) => [each.time_ms - NOW, each.bytes_per_s])).toEqual([[0, 0], [1000, 7]]);
+    // What came before the clock was set back, in no order with what came after it.
+    expect(joined(back.slice(0, 300), [...seconds(-299, 1), ...back.slice(0, 299)])).toEqual(back.slice(0, 300));
+    // And what the server kept, before it.
+    expect(joined([...seconds(-299, 1), ...back.slice(0, 1)], back.slice(1, 3))).toEqual(back.slice(0, 3));
+  });
+
   it("are drawn over five minutes, however few are known", () => {
     const few = drawn(seconds(290, 301));
     expect(few.map((each) => each.time_ms - NOW).slice(0, 3)).toEqual([0, 289_000, 290_000]);

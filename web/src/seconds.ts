@@ -16,16 +16,18 @@ export function isMissing(seconds: Second[], nextMs: number): boolean {
   return last === undefined || nextMs - last.time_ms > GAP_MS;
 }
 
-/** The same with one that comes now, back to five minutes before it. */
+/** The same with one that comes now, back to five minutes before it: those at its time or later are of a clock that was set back. */
 export function followed(seconds: Second[], { time_ms, bytes_per_s }: Second): Second[] {
-  const gap = seconds.length > 0 && isMissing(seconds, time_ms) ? [{ time_ms: (seconds.at(-1)?.time_ms ?? 0) + 1000, bytes_per_s: null }] : [];
-  return [...seconds, ...gap, { time_ms, bytes_per_s }].filter((each) => each.time_ms > time_ms - PICTURE_MS);
+  const before = seconds.filter((each) => each.time_ms < time_ms);
+  const gap = before.length > 0 && isMissing(before, time_ms) ? [{ time_ms: (before.at(-1)?.time_ms ?? 0) + 1000, bytes_per_s: null }] : [];
+  return [...before, ...gap, { time_ms, bytes_per_s }].filter((each) => each.time_ms > time_ms - PICTURE_MS);
 }
 
-/** Those that the server kept, and those of the stream that are newer. */
+/** Those that the server kept, and those of the stream that are newer: none where what came last is older, as after a clock was set back. */
 export function joined(kept: Second[], stream: Second[]): Second[] {
   const last = kept.at(-1)?.time_ms ?? -Infinity;
-  return [...kept, ...stream.filter((each) => each.time_ms > last)].reduce(followed, [] as Second[]);
+  const newer = (stream.at(-1)?.time_ms ?? -Infinity) > last ? stream.filter((each) => each.time_ms > last) : [];
+  return [...kept, ...newer].reduce(followed, [] as Second[]);
 }
 
 /** What is drawn: five minutes, of which nothing is known where the first second is later. */

@@ -1,8 +1,8 @@
 //! Commands for many files: those of one file are done one after the other, those of several files together.
 //!
 //! The next command of a file is sent after the one before it has succeeded: rrdtool takes a later step of which an earlier one
-//! failed, and the earlier one would be lost. A file that another program reads is locked for a moment, and tried again. rrdtool that
-//! has ended is started again with the next command.
+//! failed, and the earlier one would be lost. A file that another program reads is locked for a moment, and tried again; one that
+//! stays locked fails alone. rrdtool that has ended is started again with the next command.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -22,9 +22,10 @@ const LOCKED: &str = "could not lock RRD";
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// How often a file that is locked is tried again before the whole step is.
 const LOCKS_MAX: u32 = 50;
-/// Errors that are not about what a file is, and pass.
-const PASSING: [&str; 6] = [
-    LOCKED,
+/// How often a step waits for a file that stays locked until this file is left alone and the others go on.
+const LOCKED_STEPS_MAX: u32 = 3;
+/// Errors that are not about what a file is, and pass, as a lock does.
+const PASSING: [&str; 5] = [
     "No space left on device",
     "Disk quota exceeded",
     "Read-only file system",
@@ -40,6 +41,8 @@ pub(crate) struct CommandRunner {
     rrdtool: Option<Rrdtool>,
     /// How often rrdtool has crashed over files since they were updated.
     crashes: HashMap<String, u32>,
+    /// How often a step has waited in vain for files that were locked, since they were updated.
+    locked: HashMap<String, u32>,
 }
 
 /// Commands for a file, which is named by its place in a list.
@@ -71,15 +74,30 @@ impl FileCommands {
         self.place
     }
 
-    /// Takes the answer to the first command; gives the outcome when no more of them are to be sent.
-    fn take(&mut self, answer: Answer, passing: &mut Option<String>, name: &str) -> Option<(usize, Answer)> {
+    /// Takes the answer to the first command; gives the outcome when no more of them are to be sent. `locked` is how often a step
+    /// has waited in vain for files.
+    fn take(
+        &mut self,
+        answer: Answer,
+        passing: &mut Option<String>,
+        name: &str,
+        locked: &mut HashMap<String, u32>,
+    ) -> Option<(usize, Answer)> {
         if let Err(error) = &answer {
-            if error.contains(LOCKED) && self.locks < LOCKS_MAX {
+            let is_locked = error.contains(LOCKED);
+            if is_locked && self.locks < LOCKS_MAX {
                 self.locks += 1;
                 return None;
             }
             self.commands.clear();
-            if PASSING.iter().any(|text| error.contains(text)) {
+            let is_passing = if is_locked {
+                let steps = locked.entry(name.to_owned()).or_default();
+                *steps = steps.saturating_add(1);
+                *steps <= LOCKED_STEPS_MAX
+            } else {
+                PASSING.iter().any(|text| error.contains(text))
+            };
+            if is_passing {
                 passing.get_or_insert_with(|| format!("{name}: {error}"));
                 return None;
             }
@@ -107,7 +125,7 @@ impl CommandRunner {
     pub(crate) fn start(options: &RrdOptions) -> std::io::Result<Self> {
         let rrdtool = Rrdtool::start(&options.program, &options.folder)?;
         let (program, folder) = (options.program.clone(), options.folder.clone());
-        Ok(Self { program, folder, rrdtool: Some(rrdtool), crashes: HashMap::new() })
+        Ok(Self { program, folder, rrdtool: Some(rrdtool), crashes: HashMap::new(), locked: HashMap::new() })
     }
 
     /// Whether rrdtool has crashed over a file too often.
@@ -115,9 +133,10 @@ impl CommandRunner {
         self.crashes.get(name).is_some_and(|crashes| *crashes >= CRASHES_MAX)
     }
 
-    /// Forgets crashes over a file: it was updated.
-    pub(crate) fn forget_crashes(&mut self, name: &str) {
+    /// Forgets crashes over a file, and that it was locked: it was updated.
+    pub(crate) fn forget_failures(&mut self, name: &str) {
         self.crashes.remove(name);
+        self.locked.remove(name);
     }
 
     /// Has commands for files with these names done.
@@ -130,7 +149,8 @@ impl CommandRunner {
             let answers = self.ask(names, &files)?;
             let mut are_locked = false;
             for (file, answer) in files.iter_mut().zip(answers) {
-                outcomes.answers.extend(file.take(answer, &mut outcomes.passing, names[file.place]));
+                let outcome = file.take(answer, &mut outcomes.passing, names[file.place], &mut self.locked);
+                outcomes.answers.extend(outcome);
                 are_locked |= file.locks > 0;
             }
             files.retain(|file| !file.commands.is_empty());

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::JournalError;
-use crate::reports::read;
+use crate::reports::{ReportedKeys, find_key};
 use crate::watches::{self, KeyColumn};
 
 /// Keys of reports that a remedy names.
@@ -53,6 +53,19 @@ pub enum KeyError {
         /// Keys that it reported last.
         reported: Vec<String>,
     },
+    /// A list has the watch without the columns of its keys: its file could not be read, or a version before wrote the list.
+    #[error(
+        "'{watch}' has not reported the key '{}', and which columns its keys have is not known: its file may be wrong",
+        key.escape_debug()
+    )]
+    UnknownColumns {
+        /// The key.
+        key: String,
+        /// The watch.
+        watch: String,
+        /// Keys that it reported last.
+        reported: Vec<String>,
+    },
 }
 
 impl KeyError {
@@ -64,35 +77,35 @@ impl KeyError {
                 let values: Vec<String> = columns.iter().map(|column| format!("{column}=VALUE")).collect();
                 Some(format!("write {}", values.join(",")))
             }
-            Self::NotReported { reported, .. } if !reported.is_empty() => {
+            Self::NotReported { reported, .. } | Self::UnknownColumns { reported, .. } if !reported.is_empty() => {
                 Some(format!("its last reports have {}", reported.join(" and ")))
             }
-            Self::Journal(_) | Self::NoAddress { .. } | Self::NotReported { .. } => None,
+            Self::Journal(_) | Self::NoAddress { .. } | Self::NotReported { .. } | Self::UnknownColumns { .. } => None,
         }
     }
 }
 
 /// Compares a key with those of a watch, and gives it as reports have it: with addresses in their usual form. What the watch has
-/// reported is a key in any case, whatever its file says by now.
+/// reported is a key in any case and as it was reported, whatever its file says by now.
 pub fn check_key(folder: &Path, watch: &str, key: &str) -> Result<String, KeyError> {
     let listed = watches::read(folder)?.into_iter().find(|listed| listed.name == watch);
+    let is_listed = listed.is_some();
     let checked = listed.and_then(|listed| listed.key).map(|columns| of_columns(watch, key, &columns));
-    let wrong = match checked {
-        Some(Ok(key)) => return Ok(key),
-        Some(Err(error)) => Some(error),
-        None => None,
-    };
-    let mut reported: Vec<String> = Vec::new();
-    for report in read(folder, Some(watch), i64::MIN, usize::MAX)? {
-        let of_report = report.text("key");
-        if of_report == key {
-            return Ok(key.to_owned());
-        }
-        if reported.len() < SHOWN_MAX && !of_report.is_empty() && !reported.iter().any(|other| other == of_report) {
-            reported.push(of_report.to_owned());
-        }
+    if let Some(Ok(usual)) = &checked
+        && usual == key
+    {
+        return Ok(key.to_owned());
     }
-    Err(wrong.unwrap_or_else(|| KeyError::NotReported { key: key.to_owned(), watch: watch.to_owned(), reported }))
+    let reported = match find_key(folder, watch, key, SHOWN_MAX)? {
+        ReportedKeys::HasKey => return Ok(key.to_owned()),
+        ReportedKeys::Others(reported) => reported,
+    };
+    let (key, watch) = (key.to_owned(), watch.to_owned());
+    match checked {
+        Some(checked) => checked,
+        None if is_listed => Err(KeyError::UnknownColumns { key, watch, reported }),
+        None => Err(KeyError::NotReported { key, watch, reported }),
+    }
 }
 
 /// The key with its values as reports have them, where it has the columns.
@@ -106,7 +119,9 @@ fn of_columns(watch: &str, key: &str, columns: &[KeyColumn]) -> Result<String, K
         watch: watch.to_owned(),
         columns: columns.iter().map(|column| column.name.clone()).collect(),
     })?) {
-        let value = if column.is_address { address(value, column)? } else { value.to_owned() };
+        // that of a row without a value is empty
+        let is_address = column.is_address && !value.is_empty();
+        let value = if is_address { address(value, column)? } else { value.to_owned() };
         parts.push(format!("{}={value}", column.name));
     }
     Ok(parts.join(","))
@@ -187,6 +202,8 @@ mod tests {
         {
             assert_eq!(said(folder, "scan", wrong), (format!("'{wrong}' is no key of 'scan'"), hint.clone()));
         }
+        let without = "src_addr=,name=a,port=1";
+        assert_eq!(check_key(folder, "scan", without).expect("the key of a null"), without);
         let value = said(folder, "scan", "src_addr=10.0.0.999,name=a,port=1").0;
         assert_eq!(value, "'10.0.0.999' is no address, as src_addr is");
         list(folder, Some(columns(&[("dst_net", true)])));
@@ -203,17 +220,24 @@ mod tests {
         let line = |watch: &str, key: &str| {
             json!({ "watch": watch, "key": key, "window_end": "2026-01-01T00:01:00.000Z" }).to_string() + "\n"
         };
-        let lines = [line("scan", "(further keys)"), line("gone", "src_addr=a"), line("gone", "src_addr=b")];
+        let loud = "src_addr=2001:DB8::1";
+        let of_scan = [line("scan", "(further keys)"), line("scan", loud)];
+        let lines = [of_scan.concat(), line("gone", "src_addr=a"), line("gone", "src_addr=b")];
         std::fs::write(folder.join(REPORTS), lines.concat()).expect("written");
         list(folder, Some(columns(&[("src_addr", true)])));
         assert_eq!(check_key(folder, "scan", "(further keys)").expect("reported"), "(further keys)");
+        // one that reports have so is not changed
+        assert_eq!(check_key(folder, "scan", loud).expect("reported"), loud);
+        assert_eq!(check_key(folder, "scan", "src_addr=2001:DB8::2").expect("a key"), "src_addr=2001:db8::2");
         assert_eq!(check_key(folder, "gone", "src_addr=a").expect("reported"), "src_addr=a");
         let (text, hint) = said(folder, "gone", "src_addr=c");
         assert_eq!(text, "'gone' is not among the watches that run, and has not reported the key 'src_addr=c'");
         assert_eq!(hint.as_deref(), Some("its last reports have src_addr=b and src_addr=a"));
         // a list that a version before has written does not say what keys there are
         list(folder, None);
-        assert!(check_key(folder, "scan", "src_addr=192.0.2.1").is_err());
+        let (text, hint) = said(folder, "scan", "src_addr=192.0.2.1");
+        assert!(text.starts_with("'scan' has not reported the key 'src_addr=192.0.2.1', and which columns"), "{text}");
+        assert_eq!(hint.as_deref(), Some("its last reports have src_addr=2001:DB8::1 and (further keys)"));
         assert!(check_key(folder, "scan", "(further keys)").is_ok());
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -53,6 +54,7 @@ pub fn read(
         {
             found.push(report);
         }
+        ControlFlow::Continue(())
     })
     .map_err(JournalError::at(&path))?;
     found.reverse();
@@ -78,6 +80,45 @@ pub fn last_reported(folder: &Path) -> Result<HashMap<String, i64>, JournalError
     read().map_err(JournalError::at(&path))
 }
 
+/// Whether a watch has reported a key, of which as little is kept as is needed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ReportedKeys {
+    /// It has.
+    HasKey,
+    /// It has not: other keys that it reported, the last one first.
+    Others(Vec<String>),
+}
+
+/// Looks for a key among the reports of a watch, and remembers so many others at most. Reading stops where the key is.
+pub(crate) fn find_key(folder: &Path, watch: &str, key: &str, others_max: usize) -> Result<ReportedKeys, JournalError> {
+    let path = folder.join(REPORTS);
+    let (mut has_key, mut others) = (false, Vec::new());
+    each(&path, |members| {
+        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
+        if text("watch") != watch {
+            return ControlFlow::Continue(());
+        }
+        has_key = text("key") == key;
+        if has_key {
+            return ControlFlow::Break(());
+        }
+        note_key(&mut others, text("key"), others_max);
+        ControlFlow::Continue(())
+    })
+    .map_err(JournalError::at(&path))?;
+    Ok(if has_key { ReportedKeys::HasKey } else { ReportedKeys::Others(others) })
+}
+
+/// Puts a key in front of those before it, each of which is there once, and leaves out those that are too many.
+fn note_key(keys: &mut Vec<String>, key: &str, keys_max: usize) {
+    if key.is_empty() {
+        return;
+    }
+    keys.retain(|other| other != key);
+    keys.insert(0, key.to_owned());
+    keys.truncate(keys_max);
+}
+
 fn kept(members: Map<String, Value>, acknowledgements: &Acknowledgements) -> Option<KeptReport> {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let end: jiff::Timestamp = text("window_end").parse().ok()?;
@@ -86,13 +127,15 @@ fn kept(members: Map<String, Value>, acknowledgements: &Acknowledgements) -> Opt
     Some(KeptReport { members, window_end_ms, is_acknowledged })
 }
 
-/// Calls `take` with each object at the end of a file, in its order; there is none in a file that is not there.
-fn each(path: &Path, mut take: impl FnMut(Map<String, Value>)) -> io::Result<()> {
+/// Calls `take` with each object at the end of a file, in its order, until it breaks; there is none in a file that is not there.
+fn each(path: &Path, mut take: impl FnMut(Map<String, Value>) -> ControlFlow<()>) -> io::Result<()> {
     let Some(mut log) = LogReader::open(path)? else { return Ok(()) };
     log.seek_to_last(READ_BACK_MAX)?;
     while let Some(report) = log.next_report()? {
         // what a person broke in the file is no report
-        report.members.map(&mut take);
+        if report.members.is_some_and(|members| take(members).is_break()) {
+            break;
+        }
     }
     Ok(())
 }
@@ -124,6 +167,30 @@ mod tests {
 
     use super::*;
     use crate::acknowledge;
+
+    #[test]
+    fn a_key_is_looked_for_and_few_others_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let find = |watch: &str, key: &str| find_key(folder.path(), watch, key, 3).expect("read");
+        let others = |keys: &[&str]| ReportedKeys::Others(keys.iter().map(|key| (*key).to_owned()).collect());
+        assert_eq!(find("scan", "a"), others(&[]));
+        let line = |(watch, key): (&str, &str)| json!({ "watch": watch, "key": key }).to_string() + "\n";
+        let keys = ["a", "b", "c", "", "d", "b"].map(|key| ("scan", key));
+        let lines: String = keys.into_iter().chain([("flood", "x")]).map(line).collect();
+        std::fs::write(folder.path().join(REPORTS), lines).expect("written");
+        // each once, the last three
+        assert_eq!(find("scan", "x"), others(&["b", "d", "c"]));
+        assert_eq!(find("scan", "a"), ReportedKeys::HasKey);
+        assert_eq!(find("flood", "a"), others(&["x"]));
+        // reading stops at the key: the file is not looked at behind it
+        let mut taken = 0;
+        let stopped = each(&folder.path().join(REPORTS), |_| {
+            taken += 1;
+            if taken == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        stopped.expect("read");
+        assert_eq!(taken, 2);
+    }
 
     #[test]
     fn reports_are_read_and_counted_until_they_are_acknowledged() {

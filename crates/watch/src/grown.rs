@@ -37,6 +37,10 @@ impl GrownPane {
 pub(crate) struct Growth {
     /// Rows of a pane that are enough, and rows that are never waited for longer.
     rows: (u64, u64),
+    /// Rows that may be kept, those that were aggregated count among them.
+    rows_max: u64,
+    /// Rows that may still come, when it was looked last.
+    rows_left: u64,
     /// It is looked when so many rows have come.
     look_at: u64,
     /// Another one has it while a pane is on its way.
@@ -53,6 +57,8 @@ impl Growth {
         let enough = (rows_max / PART).max(ROWS_MIN);
         Self {
             rows: (enough, enough.max(rows_max / 2)),
+            rows_max,
+            rows_left: rows_max,
             look_at: 0,
             turn: Arc::default(),
             given: None,
@@ -78,22 +84,28 @@ impl Growth {
         let looks = rows >= self.look_at && rows_kept >= self.enough() && !self.is_busy();
         if looks {
             self.look_at = rows + self.enough() / 4;
+            self.rows_left = self.rows_max.saturating_sub(rows_kept);
         }
         looks
     }
 
     /// Whether a pane has grown by enough: by as many rows as what was aggregated has. Where rows were not replaced, because
     /// aggregating failed or made no fewer of them, it must have doubled, or have half of what may be kept for the first time.
+    /// Before rows are left out there is a last attempt, however few rows have come: beside what was aggregated the pane may never
+    /// have as many as that.
     pub(crate) fn gives(&mut self, end_ms: i64, size: PaneSize) -> Option<Arc<()>> {
         let (enough, longest) = (self.enough(), self.rows.1);
-        let at_least = match self.given {
+        let (at_least, tried) = match self.given {
             Some((given_ms, given)) if given_ms == end_ms && given.released_rows == size.released_rows => {
                 let doubled = given.rows.saturating_mul(2);
-                if given.rows < longest { doubled.min(longest) } else { doubled }
+                (if given.rows < longest { doubled.min(longest) } else { doubled }, given.rows)
             }
-            _ => size.aggregated_rows.min(longest),
+            _ => (size.aggregated_rows.min(longest), 0),
         };
-        if size.rows < at_least.max(enough) {
+        // it is looked twice while so many come; after this attempt so many cannot come again
+        let last_rows = enough / 2;
+        let is_last = self.rows_left < last_rows && size.rows.saturating_sub(tried) >= last_rows;
+        if size.rows < at_least.max(enough) && !is_last {
             return None;
         }
         self.given = Some((end_ms, size));
@@ -139,6 +151,26 @@ mod tests {
         assert!(growth.gives(60_000, size(125_000, 1_000, 255_000)).is_some());
         // half of what may be kept is enough, whatever was made
         assert!(growth.gives(60_000, size(500_000, 700_000, 380_000)).is_some());
+    }
+
+    #[test]
+    fn a_pane_is_given_once_more_before_rows_are_left_out() {
+        let mut growth = Growth::new(1_000_000);
+        // sums of 400,000 groups and half of the rows: aggregating fails
+        assert!(growth.looks(900_000, 900_000));
+        assert!(growth.gives(60_000, size(500_000, 400_000, 400_000)).is_some());
+        // there are never twice as many rows beside the sums
+        assert!(growth.looks(937_000, 937_000));
+        assert!(growth.gives(60_000, size(537_000, 400_000, 400_000)).is_none());
+        assert!(growth.looks(970_000, 970_000));
+        assert!(growth.gives(60_000, size(570_000, 400_000, 400_000)).is_some());
+        // that was the last attempt
+        assert!(growth.looks(1_100_000, 1_000_000));
+        assert!(growth.gives(60_000, size(600_000, 400_000, 400_000)).is_none());
+        // sums of more groups than rows can come beside them
+        let mut growth = Growth::new(1_000_000);
+        assert!(growth.looks(950_000, 950_000));
+        assert!(growth.gives(60_000, size(250_000, 700_000, 900_000)).is_some());
     }
 
     #[test]

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use weir_flow::{Column, ColumnType};
-use weir_reports::watches::{self, KeyColumn, ListedWatch};
+use weir_reports::watches::{self, ListedWatch};
 
 use crate::error::{WatchError, with_causes};
 use crate::file::WatchFile;
 use crate::runner::Runner;
-use crate::watch::plan;
+use crate::watch::plan_with_keys;
 use crate::watch_paths::{watch_paths, watch_paths_there};
 
 /// What decides whether the file of a watch is read again.
@@ -157,14 +156,14 @@ impl LoadedFiles {
             return Ok(ListedWatch { error: None, ..listed.clone() });
         }
         // planned first, so that a mistake leaves the old one running
-        let plan = plan(file.clone())?;
+        let (plan, key) = plan_with_keys(file.clone())?;
         let window = plan.lines().next().unwrap_or_default();
         let listed = ListedWatch {
             name: file.name.clone(),
             severity: Some(file.options.reports.severity),
             window: window.strip_prefix("window: ").unwrap_or(window).to_owned(),
             is_paused_by_file: file.options.paused,
-            key: Some(file.options.reports.key.iter().map(|name| key_column(name)).collect()),
+            key: Some(key),
             error: None,
         };
         let was_there = runner.remove(&file.name);
@@ -191,12 +190,6 @@ impl LoadedFiles {
 
 fn put(runner: &mut Runner, file: WatchFile, is_paused: bool) -> Result<(), WatchError> {
     if is_paused { runner.pause(file) } else { runner.add(file) }
-}
-
-/// A column of keys. One that is named as a column of flows has values like those.
-fn key_column(name: &str) -> KeyColumn {
-    let of_flows = Column::by_name(name).map(Column::column_type);
-    KeyColumn { name: name.to_owned(), is_address: of_flows == Some(ColumnType::Address) }
 }
 
 fn name_of(path: &Path) -> String {

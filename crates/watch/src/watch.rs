@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
 use weir_archive::Snapshot;
 use weir_chain::ByteSize;
+use weir_flow::schema::CONTENT_KEY;
+use weir_reports::watches::KeyColumn;
 use weir_sql::standing::{QuestionMemory, StandingEngine, StandingOptions, StandingQuery, Window, WindowRows};
 
 use crate::WatchError;
@@ -72,6 +75,19 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// The columns of keys, in their order. Those that hold addresses have them in their usual form in reports.
+    fn key_columns(&self) -> Vec<KeyColumn> {
+        let schema = self.query.schema();
+        let is_address = |name: &str| {
+            schema.field_with_name(name).is_ok_and(|field| {
+                let content = field.metadata().get(CONTENT_KEY).map(String::as_str);
+                *field.data_type() == DataType::Binary && content == Some("address")
+            })
+        };
+        let key = self.file.options.reports.key.iter();
+        key.map(|name| KeyColumn { name: name.clone(), is_address: is_address(name) }).collect()
     }
 
     /// The command to run next names columns, and the parameters are those of the statement.
@@ -247,6 +263,11 @@ fn has_parameter(statement: &str, name: &str) -> bool {
 
 /// Plans the statement of a watch, and tells how it is answered.
 pub fn plan(file: WatchFile) -> Result<String, WatchError> {
+    plan_with_keys(file).map(|(plan, _)| plan)
+}
+
+/// The same, and the columns of keys of its reports.
+pub(crate) fn plan_with_keys(file: WatchFile) -> Result<(String, Vec<KeyColumn>), WatchError> {
     let name = file.name.clone();
     let options = StandingOptions::default();
     let engine =
@@ -265,12 +286,13 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
     let text = watch.query.explain();
     let (window, rest) = text.split_once('\n').unwrap_or((text.as_str(), ""));
     let zone = zone.time_zone().iana_name().unwrap_or("UTC");
-    Ok(format!(
+    let plan = format!(
         "{window}\nzone: {zone}\nstate: at most {rows_max} flows{sessions} in open windows (rows_max), \
          {windows_waiting_max} closed windows that wait (windows_waiting_max), \
          {answer_time_max} for an answer (answer_time_max), by default {memory} for windows of all watches{keys} (--watch-memory)\n\
          {early}{rest}"
-    ))
+    );
+    Ok((plan, watch.key_columns()))
 }
 
 /// Which keys were reported lately.

@@ -44,6 +44,24 @@ fn a_file_that_is_locked_is_waited_for() {
     assert_same(&folder, dir.path(), 39);
 }
 
+/// Another program has it open for hours: only its own steps wait.
+#[test]
+fn a_file_that_stays_locked_does_not_hold_up_the_others() {
+    let Some(_) = program("rrdtool") else { return };
+    let (dir, home) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let folder = home.path().join("rrd");
+    write(dir.path(), 0..40);
+    let case = failing("[2-9][0-9]|[1-9][0-9][0-9]*", "locked.rrd");
+    let counts = forward(dir.path(), changing(dir.path(), &folder, home.path(), &case), |_| false);
+    // nineteen steps came before
+    assert_eq!((counts.steps_forwarded, counts.rows_refused, counts.failures), (39, 20, 3), "{counts:?}");
+    // the next process finds it open, and it has what it missed
+    write(dir.path(), 40..50);
+    let counts = forward(dir.path(), RrdOptions::new(&folder, dir.path()), |_| false);
+    assert_eq!((counts.rows_refused, counts.failures), (20, 0), "{counts:?}");
+    assert_same(&folder, dir.path(), 49);
+}
+
 #[test]
 fn a_file_that_fails_for_a_step_gets_it_with_the_next() {
     let Some(_) = program("rrdtool") else { return };

@@ -52,7 +52,7 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
           `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` \
           (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read`, \
           `files_failed` and `times_replaced` (times of reception, which of captures are those of packets, beyond 1000 days \
-          for each file: they are replaced by the present; those of pipes are not limited). With `routes` it counts `routes_peak` (prefixes), \
+          for each file: they are replaced by the present; those of pipes alone are not limited). With `routes` it counts `routes_peak` (prefixes), \
           `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
           (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \
           in force). With `interface_retry` it counts `interfaces_lost` (how often all interfaces had gone away) and \
@@ -87,7 +87,7 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
             filter,
             filtered,
             files: configuration.open_files(),
-            reception: configuration.is_of_regular_files().then(|| Reception::of_packets(context)),
+            reception: configuration.has_regular_files().then(|| Reception::of_packets(context)),
             configuration,
             notices,
             is_stopped,
@@ -135,7 +135,7 @@ struct MeterSource {
     filtered: Counter,
     configuration: Configuration,
     files: OpenFiles,
-    /// Judges times of reception; `None` for those of interfaces and pipes.
+    /// Judges times of reception; `None` for those of interfaces, and of pipes alone.
     reception: Option<Reception>,
     notices: Notices,
     is_stopped: bool,
@@ -475,6 +475,24 @@ mod tests {
             thread::spawn(move || weir_testkit::write_capture(&path, packets_of_days()))
         };
         assert_eq!(days(&[path]), (2_500, 2_499, 0));
+        writer.join().expect("written");
+    }
+
+    /// The limit is for the file next to it.
+    #[test]
+    fn a_pipe_takes_the_limit_from_no_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, pipe] = ["one.pcap", "pipe"].map(|name| folder.path().join(name));
+        weir_testkit::write_capture(&file, packets_of_days());
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+        assert!(made.success());
+        let writer = {
+            let pipe = pipe.clone();
+            thread::spawn(move || weir_testkit::write_capture(&pipe, packets_of_days().take(1)))
+        };
+        let (starts, received, _) = days(&[file, pipe]);
+        assert_eq!(starts, 2_500);
+        assert!((1_001..=2_001).contains(&received), "{received}");
         writer.join().expect("written");
     }
 

@@ -92,7 +92,7 @@ impl Default for LiveOptions {
 /// **Failure.** An interface that goes down is reported, and read on when it is up again; one that is gone is reported, and the
 /// source ends with its last interface.
 pub fn open_live(options: &LiveOptions, warn: &WarningHandler) -> Result<Vec<Box<dyn PacketSource>>, SourceError> {
-    let Found { mut filter, interfaces } = find(options)?;
+    let NamedInterfaces { mut filter, interfaces } = find(options)?;
     let mut sources: Vec<_> = (0..options.threads).map(|thread| Live::new(thread, warn)).collect();
     for (name, index) in interfaces {
         let opened = open_interface(name, index, options, filter.as_mut(), &mut sources);
@@ -107,14 +107,14 @@ pub fn check_live(options: &LiveOptions) -> Result<(), SourceError> {
     find(options).map(drop)
 }
 
-/// What options name.
-struct Found<'a> {
+/// The interfaces and the filter that options name.
+struct NamedInterfaces<'a> {
     filter: Option<Filter>,
     /// Names of interfaces, and their numbers.
     interfaces: Vec<(&'a str, u32)>,
 }
 
-fn find(options: &LiveOptions) -> Result<Found<'_>, SourceError> {
+fn find(options: &LiveOptions) -> Result<NamedInterfaces<'_>, SourceError> {
     if options.interfaces.is_empty() || options.threads == 0 {
         return Err(unusable("no interface, or no thread, to capture with", None));
     }
@@ -123,7 +123,7 @@ fn find(options: &LiveOptions) -> Result<Found<'_>, SourceError> {
     for name in &options.interfaces {
         interfaces.push((name.as_str(), if_nametoindex(name.as_str()).map_err(|_| no_interface(name))?));
     }
-    Ok(Found { filter, interfaces })
+    Ok(NamedInterfaces { filter, interfaces })
 }
 
 enum OpenError {

@@ -314,19 +314,23 @@ const UNWRITTEN: &str = "state_unwritten";
 pub(crate) const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Collector {
-    /// Finds out whether it could start, as [`start`](Self::start) does first: whether the files of certificates can be used, and
-    /// whether the names of other collectors are known. No socket is opened, and nothing is written.
+    /// Finds out whether it could start: whether the files of certificates can be used, and whether the names of other collectors
+    /// are known. No socket is opened, and nothing is written.
     pub fn check(options: &CollectorOptions) -> Result<(), CollectError> {
+        Self::check_listeners(options)?;
+        options.relay.as_ref().map_or(Ok(()), Relay::check).map_err(CollectError::Relay)
+    }
+
+    fn check_listeners(options: &CollectorOptions) -> Result<(), CollectError> {
         if options.listeners.is_empty() {
             return Err(CollectError::NoListener);
         }
-        listening::check(options)?;
-        options.relay.as_ref().map_or(Ok(()), Relay::check).map_err(CollectError::Relay)
+        listening::check(options)
     }
 
     /// Opens the sockets and starts the threads.
     pub fn start(options: &CollectorOptions) -> Result<Self, CollectError> {
-        Self::check(options)?;
+        Self::check_listeners(options)?;
         let sockets = udp::bind_all(options)?;
         let persistence = Persistence::open(options, sockets.len())?;
         let mut listening = listening::bind(options)?;

@@ -155,7 +155,9 @@ pub(crate) async fn acknowledge(
     let until_ms = now_ms().saturating_add(length.millis());
     let asked = Arc::clone(&service);
     let text = format!("acknowledge watch={}{} until={until_ms}", body.watch, given("key", body.key.as_deref()));
-    let work = move |_: &Turn| {
+    let work = move |turn: &Turn| {
+        // reports are read back to find the watch, and the key
+        let _admitted = turn.enter_quick()?;
         let journal = asked.journal();
         // a report is in the journal before the state of its watch
         let has_reports = || Ok::<_, Problem>(!read(&journal, Some(&body.watch), i64::MIN, 1)?.is_empty());

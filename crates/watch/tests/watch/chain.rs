@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use weir_watch::{FlowFeed, LoadedFiles, Message, Runner, RunnerOptions};
+use weir_watch::{FlowFeed, LoadedFiles, Message, Runner, RunnerOptions, watches};
 
 use crate::scene::{Flow, NEW_YEAR_MS, batch};
 
@@ -77,6 +77,26 @@ fn a_file_that_is_written_again_as_it_was_begins_nothing_anew() {
     let said = said.lock().expect("no panic").clone();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].starts_with("error: ") && said[1] == "watch 'count' is changed", "{said:?}");
+    drop(feed);
+    runner.finish(|_| ()).expect("no error");
+}
+
+/// The type of a column of the answer says whether its values are addresses, and not its name.
+#[test]
+fn the_list_says_which_columns_of_keys_are_addresses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (journal, files) = (folder.path().join("journal"), [folder.path().join("count.toml")]);
+    let (mut runner, feed) = start(&journal);
+    let (mut loaded, _) = loaded(&journal);
+    let watch = "key = ['exporter', 'who', 'dst_port']\n\
+                 query = \"SELECT coalesce(CAST(exporter AS VARCHAR), 'none') AS exporter, src_addr AS who, dst_port, \
+                 count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND) GROUP BY 1, 2, 3\"\n";
+    fs::write(&files[0], watch).expect("a file");
+    loaded.refresh(&mut runner, &files).expect("a watch");
+    let listed = watches::read(&journal).expect("a list");
+    let key = listed[0].key.as_ref().expect("the columns of its keys");
+    let columns: Vec<_> = key.iter().map(|column| (column.name.as_str(), column.is_address)).collect();
+    assert_eq!(columns, [("exporter", false), ("who", true), ("dst_port", false)]);
     drop(feed);
     runner.finish(|_| ()).expect("no error");
 }

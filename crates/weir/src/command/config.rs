@@ -39,7 +39,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Report what is wrong with a configuration
+    /// Report what is wrong with a configuration, for this user and on this machine
+    ///
+    /// Its folders, files, certificates and interfaces are looked for here, with the rights of who runs this: check a configuration
+    /// as the user of the service, on the machine that it is for.
     #[command(after_long_help = EXAMPLES)]
     Check {
         /// The configuration
@@ -160,7 +163,7 @@ fn shown(file: &ConfigFile) -> String {
             for spec in specs(section) {
                 let is_secret = matches!(spec.key, "password" | "tokens" | "scram");
                 if let Some((variable, taken)) = of_environment(section, spec.key) {
-                    text += &stronger(&spec, variable, &taken.to_string_lossy(), table.get(spec.key));
+                    text += &environment_value(&spec, variable, &taken.to_string_lossy(), table.get(spec.key));
                     continue;
                 }
                 let (mark, shown) = match table.get(spec.key) {
@@ -177,9 +180,9 @@ fn shown(file: &ConfigFile) -> String {
 }
 
 /// An option that the environment sets, whatever the file says.
-fn stronger(spec: &OptionSpec, variable: &str, taken: &str, of_file: Option<&toml::Value>) -> String {
-    let instead = of_file.map(|of_file| format!(", and not {of_file}, as the file does")).unwrap_or_default();
-    format!("# {variable} of the environment says so{instead}\n{}\n", line(spec, Some(&toml::Value::from(taken))))
+fn environment_value(spec: &OptionSpec, variable: &str, taken: &str, of_file: Option<&toml::Value>) -> String {
+    let replaced = of_file.map(|of_file| format!("; the file has {of_file}")).unwrap_or_default();
+    format!("# set by {variable}{replaced}\n{}\n", line(spec, Some(&toml::Value::from(taken))))
 }
 
 /// A JSON schema of configurations.
@@ -236,14 +239,15 @@ mod tests {
     }
 
     #[test]
-    fn what_the_environment_says_is_shown_with_what_it_replaces() {
+    fn what_the_environment_sets_is_shown_with_what_it_replaces() {
         let specs = specs("archive");
         let folder = specs.iter().find(|spec| spec.key == "folder").expect("a folder");
-        let shown =
-            |of_file: Option<&str>| stronger(folder, "WEIR_ARCHIVE", "/b", of_file.map(toml::Value::from).as_ref());
-        let both = "# WEIR_ARCHIVE of the environment says so, and not \"/a\", as the file does\nfolder = \"/b\"\n";
+        let shown = |of_file: Option<&str>| {
+            environment_value(folder, "WEIR_ARCHIVE", "/b", of_file.map(toml::Value::from).as_ref())
+        };
+        let both = "# set by WEIR_ARCHIVE; the file has \"/a\"\nfolder = \"/b\"\n";
         assert_eq!(shown(Some("/a")), both);
-        assert_eq!(shown(None), "# WEIR_ARCHIVE of the environment says so\nfolder = \"/b\"\n");
+        assert_eq!(shown(None), "# set by WEIR_ARCHIVE\nfolder = \"/b\"\n");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What the options of the source `meter` mean to the crate that meters.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,10 +71,10 @@ impl Configuration {
         self.live.is_some()
     }
 
-    /// Whether packets come from files on a disk only. What comes out of a pipe is of now, as of interfaces, for as long as it runs.
-    pub(super) fn is_of_regular_files(&self) -> bool {
-        let is_stream = |path: &PathBuf| path.as_os_str() == "-" || path.metadata().is_ok_and(|found| !found.is_file());
-        !self.is_live() && !self.files.iter().any(is_stream)
+    /// Whether packets come from files on a disk, at least some. What comes out of a pipe is of now, as of interfaces, for as long as
+    /// it runs.
+    pub(super) fn has_regular_files(&self) -> bool {
+        !self.is_live() && self.files.iter().any(|path| is_regular(path, &io::stdin()))
     }
 
     /// The interfaces, for a line about them.
@@ -110,6 +113,19 @@ impl Configuration {
                 Some(CaptureEnd::Refused) | None => {}
             }
         }
+    }
+}
+
+/// Whether a path is that of a file on a disk, or of none that is there; `-` is standard input, which may be such a file too.
+fn is_regular(path: &Path, standard_input: &impl AsFd) -> bool {
+    let found = if path.as_os_str() == "-" {
+        standard_input.as_fd().try_clone_to_owned().and_then(|input| File::from(input).metadata())
+    } else {
+        path.metadata()
+    };
+    match found {
+        Ok(found) => found.is_file(),
+        Err(_) => true,
     }
 }
 
@@ -198,4 +214,22 @@ fn fields(flows: &FlowOptions) -> Result<KeyFields, OptionError> {
         return Err(wrong("both directions make one flow only when source and destination are both keys, or neither"));
     }
     Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_input_may_be_a_file_on_a_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("one.pcap");
+        std::fs::write(&path, "").expect("written");
+        let file = File::open(&path).expect("a file");
+        let (pipe, _writer) = io::pipe().expect("a pipe");
+        let dash = Path::new("-");
+        assert_eq!([is_regular(dash, &file), is_regular(dash, &pipe)], [true, false]);
+        assert_eq!([is_regular(&path, &pipe), is_regular(folder.path(), &file)], [true, false]);
+        assert!(is_regular(&folder.path().join("none"), &pipe));
+    }
 }

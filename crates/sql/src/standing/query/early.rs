@@ -79,7 +79,7 @@ impl StandingQuery {
 }
 
 /// What an aggregate made of rows of a pane.
-struct MadeOfRows<'a> {
+struct PaneAggregate<'a> {
     pane: &'a WindowPane,
     aggregate: usize,
     /// How many rows these were.
@@ -102,7 +102,7 @@ fn replace_rows(query: &StandingQuery, windows: &[WindowRows], until: Instant) -
             let batches = query.make(number, lacking, until)?;
             of_aggregate += rows;
             rows_made += count_aggregated(&batches);
-            made.push(MadeOfRows { pane, aggregate: number, rows, batches });
+            made.push(PaneAggregate { pane, aggregate: number, rows, batches });
         }
         rows_lacking = of_aggregate.max(rows_lacking);
         // what others make is not needed to know it
@@ -110,7 +110,7 @@ fn replace_rows(query: &StandingQuery, windows: &[WindowRows], until: Instant) -
             return Ok(());
         }
     }
-    for MadeOfRows { pane, aggregate, rows, batches } in made {
+    for PaneAggregate { pane, aggregate, rows, batches } in made {
         pane.keep_aggregated(aggregate, rows, batches);
     }
     if query.panes.is_releasing {

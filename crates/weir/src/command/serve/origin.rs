@@ -21,20 +21,16 @@ pub(in crate::command) fn of_environment(section: &str, key: &str) -> Option<(&'
     env::var_os(variable).filter(|value| !value.is_empty()).map(|value| (variable, value))
 }
 
-/// Logs that the environment or the command line is stronger than the file, where they differ: who set a variable for commands
+/// Logs that the environment or the command line replaces what the file has, where they differ: who set a variable for commands
 /// may not know that the service has it too.
-pub(super) fn log_stronger(section: &str, key: &str, taken: Option<&Path>, of_file: Option<&Path>) {
+pub(super) fn log_replaced(section: &str, key: &str, taken: Option<&Path>, of_file: Option<&Path>) {
     let (Some(taken), Some(of_file)) = (taken, of_file) else { return };
     if taken == of_file {
         return;
     }
     let variable = of_environment(section, key).filter(|(_, value)| taken.as_os_str() == value);
     let by = variable.map_or("the command line", |(variable, _)| variable);
-    tracing::warn!(
-        "{key} of [{section}] is {}, as {by} says, and not {}, as the configuration does",
-        taken.display(),
-        of_file.display()
-    );
+    tracing::warn!("{key} of [{section}] is {}, set by {by}; the file has {}", taken.display(), of_file.display());
 }
 
 /// The file of the configuration, if there is one, and what of it the command line replaces.

@@ -20,7 +20,7 @@ use weir_serve::{
 
 use super::Args;
 use super::chains::locked;
-use super::origin::{Origin, in_file, log_stronger};
+use super::origin::{Origin, in_file, log_replaced};
 use super::reload_signals::ReloadSignals;
 use super::sections::{
     ArchiveSection, ChainSection, CollectSection, DashboardSection, EnrichmentSection, MeterSection, SECTIONS,
@@ -172,7 +172,7 @@ impl Settings {
         let (watches, watch_memory) = watch_section(&file, &named)?;
         let dashboards = section::<DashboardSection>(&file, "dashboards", &named)?.map(|section| section.folder);
         let statistics = section::<StatisticsSection>(&file, "statistics", &named)?;
-        let (postgres, flight) = wires(args, &file, &named)?;
+        let (postgres, flight) = query_protocols(args, &file, &named)?;
         let folder = archive_folder(args, &archive)?;
         let Reloaded { users, enrichment, .. } = reloaded(&file).map_err(&named)?;
         let running = Arc::<Mutex<ReloadSignals>>::default();
@@ -311,7 +311,7 @@ fn snmp_sections(file: &ConfigFile) -> Result<Vec<weir_snmp::SnmpOptions>, Optio
 }
 
 /// The other protocols, which the command line may have listen elsewhere.
-fn wires(
+fn query_protocols(
     args: &Args,
     file: &ConfigFile,
     named: &impl Fn(OptionError) -> anyhow::Error,
@@ -331,14 +331,14 @@ fn question_section(
 ) -> anyhow::Result<QuestionOptions> {
     let mut questions: QuestionOptions = section(file, "questions", named)?.unwrap_or_default();
     let (given, of_file) = (args.sampling_corrections.as_deref(), questions.sampling_corrections.as_deref());
-    log_stronger("questions", "sampling_corrections", given, of_file);
+    log_replaced("questions", "sampling_corrections", given, of_file);
     questions.sampling_corrections = args.sampling_corrections.clone().or(questions.sampling_corrections);
     Ok(questions)
 }
 
 /// The folder of the archive.
 fn archive_folder(args: &Args, archive: &ArchiveSection) -> anyhow::Result<PathBuf> {
-    log_stronger("archive", "folder", args.archive.as_deref(), archive.folder.as_deref());
+    log_replaced("archive", "folder", args.archive.as_deref(), archive.folder.as_deref());
     let folder = args.archive.clone().or_else(|| archive.folder.clone());
     folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)
 }
