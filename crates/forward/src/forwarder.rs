@@ -5,6 +5,7 @@
 //! store nothing new begins for a while that doubles up to a limit; then what failed is begun again, oldest first.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -417,7 +418,12 @@ impl<S: ForwardStore> Forwarder<S> {
         let pause = self.pause.until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = pause.map_or(timeout, |pause| pause.min(timeout));
         for ForwardOutcome { position, result } in self.store.ended(timeout) {
-            let Some(Pending::Begun(handed_over)) = self.pending.remove(&position) else { continue };
+            let Entry::Occupied(pending) = self.pending.entry(position) else { continue };
+            // what has failed or ended was not handed over again, and stays what it is
+            if !matches!(pending.get(), Pending::Begun(_)) {
+                continue;
+            }
+            let Pending::Begun(handed_over) = pending.remove() else { continue };
             match result {
                 Ok(rows) => {
                     self.in_flight.remove(handed_over.delivery.flows.rows() as u64);

@@ -43,7 +43,7 @@ fn what_it_has_not_confirmed_comes_again() {
     let (dir, home) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let folder = home.path().join("rrd");
     write(dir.path(), 0..100);
-    let program = script(home.path(), "head -n 37 | rrdtool \"$@\"");
+    let program = script(home.path(), "sed -u 37q | rrdtool \"$@\"");
     let counts = forward(dir.path(), options(dir.path(), &folder, program), |_| false);
     assert_eq!((counts.steps_forwarded, counts.rows_refused), (99, 0), "{counts:?}");
     assert!(counts.failures > 5, "{counts:?}");

@@ -98,7 +98,8 @@ fn missing_samples(diagnosis: &Diagnosis) -> (u64, u64, &'static str) {
 
 /// Whether what is missing is a larger share than another, of what is missing and what came.
 pub(super) fn is_larger_share((missing, came): (u64, u64), (other_missing, other_came): (u64, u64)) -> bool {
-    let all = |missing: u64, came: u64| u128::from(missing) + u128::from(came);
+    // nothing is missing where there is nothing
+    let all = |missing: u64, came: u64| (u128::from(missing) + u128::from(came)).max(1);
     let product = |missing: u64, all: u128| u128::from(missing).saturating_mul(all);
     product(missing, all(other_missing, other_came)) > product(other_missing, all(missing, came))
 }
