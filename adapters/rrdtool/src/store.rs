@@ -3,7 +3,8 @@
 //! Of each file it is known when it was updated last, if rrdtool has confirmed that to this process or the file has everything before
 //! the step at hand: it gets the step. Of any other file, after an error too, rrdtool is asked, and what it lacks is read from
 //! the statistics and comes before the step. A file that cannot be updated twice is left for a while; its row counts as refused, and the
-//! others go on. One that is locked is waited for first, for a few attempts at a step. A disk that has no space for another file is waited for, as is a folder that takes none, and so is rrdtool itself.
+//! others go on. One that is locked is waited for first, for a few attempts at a step. A disk that has no space for another file is
+//! waited for, as is a folder that takes none, and so is rrdtool itself.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
