@@ -44,7 +44,7 @@ pub use memory::{MemoryError, MemoryPool, Reservation};
 pub use options::QueryOptions;
 pub use order::{Direction, Order, Sorting};
 pub use parse::SelectError;
-pub use progress::{Progress, ProgressCounts};
+pub use progress::{Progress, ProgressCounts, SaturationFlag};
 pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};
 pub use sample::{Sample, SampleSize, SampleSpread};
 pub use stream::{BatchSink, Rescale, ask_stream};

@@ -5,13 +5,50 @@
 //! among each other, so that a look may be a batch behind; in return counting costs next to nothing.
 //! The way back is one flag: [`Progress::stop`] asks the readers to end, and each looks at it before its next batch.
 //!
-//! Next to the numbers are warnings: why an answer has less than what was asked for, or may have, where that is no error.
+//! Next to the numbers are warnings: why an answer has less than what was asked for, or may have, where that is no error, and
+//! that a sum in it does not fit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most warnings that are kept of a question.
 const WARNINGS_MAX: usize = 20;
+
+/// Whether a sum that an answer was made of does not fit into 64 bits, so that the nearest number that does stands for it.
+/// Clones are the same flag: functions that add hold one, and the question looks at another.
+#[derive(Debug, Clone, Default)]
+pub struct SaturationFlag(Arc<AtomicBool>);
+
+impl SaturationFlag {
+    /// Notes that a sum does not fit.
+    pub fn set(&self) {
+        // a sum that has met the end meets it with each further row: threads only read then
+        if !self.is_set() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there was such a sum.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Forgets it.
+    pub fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    /// Does something, and gives whether there was such a sum meanwhile. The flag is then as it was before.
+    pub fn during<T>(&self, act: impl FnOnce() -> T) -> (T, bool) {
+        let was_set = self.0.swap(false, Ordering::Relaxed);
+        let done = act();
+        (done, self.0.swap(was_set, Ordering::Relaxed))
+    }
+}
+
+/// The warning about sums that do not fit.
+const SATURATED: &str = "a sum does not fit into 64 bits, and the largest number (or the smallest) stands for it: \
+                         sum(CAST(... AS DECIMAL(38, 0))) has no such limit";
 
 /// The warnings of a question, in the order in which they came.
 #[derive(Debug, Default)]
@@ -44,6 +81,7 @@ macro_rules! counts {
             $($name: AtomicU64,)*
             is_stopped: AtomicBool,
             warnings: Mutex<Warnings>,
+            saturation: SaturationFlag,
         }
 
         /// The numbers of a [`Progress`] at one moment.
@@ -137,11 +175,19 @@ impl Progress {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).loss.clone()
     }
 
-    /// Why the answer has less than what was asked for, or may have, as far as it was read. Whoever shows the answer must print them.
+    /// Set by functions of SQL when a sum does not fit, which is a warning. Questions without SQL count their rows with such sums
+    /// ([`ProgressCounts::rows_saturated`]).
+    pub fn saturation(&self) -> &SaturationFlag {
+        &self.saturation
+    }
+
+    /// Why the answer has less than what was asked for, or may have, and that a sum in it does not fit, as far as it was read. Whoever
+    /// shows the answer must print them.
     pub fn warnings(&self) -> Vec<String> {
         let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         let more = warnings.is_cut.then(|| "there are more warnings, which are not kept".to_owned());
-        warnings.texts.iter().cloned().chain(more).collect()
+        let saturated = self.saturation.is_set().then(|| SATURATED.to_owned());
+        warnings.texts.iter().cloned().chain(more).chain(saturated).collect()
     }
 }
 
@@ -205,6 +251,20 @@ mod tests {
         progress.warn("a step".to_owned());
         progress.warn("another".to_owned());
         assert_eq!(progress.first_loss().as_deref(), Some("a step"));
+    }
+
+    #[test]
+    fn a_sum_that_does_not_fit_is_a_warning_and_no_loss() {
+        let progress = Progress::default();
+        assert_eq!(progress.saturation().clone().during(|| progress.saturation().set()), ((), true));
+        // it was of something that is not part of the answer
+        assert!(progress.warnings().is_empty());
+        let adding = progress.saturation().clone();
+        adding.set();
+        assert_eq!(progress.saturation().during(|| adding.is_set()), (false, false));
+        assert_eq!((progress.warnings(), progress.first_loss()), (vec![SATURATED.to_owned()], None));
+        adding.clear();
+        assert!(progress.warnings().is_empty());
     }
 
     #[test]

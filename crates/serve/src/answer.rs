@@ -166,7 +166,8 @@ pub(crate) struct TableAnswer {
     is_truncated: bool,
     /// Why there are no rows, when there are none.
     why_empty: Option<WhyEmpty>,
-    /// What of the rows is lost, as steps of statistics whose files are damaged; absent when nothing is.
+    /// What of the rows is lost, as steps of statistics whose files are damaged, and whether a sum does not fit into 64 bits; absent
+    /// when there is nothing to say.
     #[serde(default)]
     warnings: Vec<String>,
     /// How long the question took; of a cached answer how long finding it took.

@@ -291,7 +291,8 @@ impl Engine {
     }
 
     fn planned(&self, text: &str, values: &[ParameterValue], control: &QueryControl) -> Result<Answer, EngineError> {
-        let (context, statement, progress) = (self.context_on(control), text.to_owned(), Arc::clone(&control.progress));
+        let (context, statement, progress) =
+            (self.context_on(control)?, text.to_owned(), Arc::clone(&control.progress));
         let (values, is_whole) = (values.to_vec(), self.is_whole);
         let plan = async move {
             let parsed = parsed(&context, &statement, is_whole)?;
@@ -312,7 +313,7 @@ impl Engine {
         declared: &[Option<DataType>],
         control: &QueryControl,
     ) -> Result<StatementDescription, EngineError> {
-        let (context, statement, declared) = (self.context_on(control), text.to_owned(), declared.to_vec());
+        let (context, statement, declared) = (self.context_on(control)?, text.to_owned(), declared.to_vec());
         let is_whole = self.is_whole;
         let plan = async move {
             let parsed = parsed(&context, &statement, is_whole)?;
@@ -350,7 +351,7 @@ impl Engine {
 
     /// As [`ask`](Self::ask), watched and limited by `control`.
     pub fn ask_on(&self, question: &FlowQuery, control: &QueryControl) -> Result<Answer, EngineError> {
-        let (context, flows, question) = (self.context_on(control), Arc::clone(&self.flows), question.clone());
+        let (context, flows, question) = (self.context_on(control)?, Arc::clone(&self.flows), question.clone());
         let plan = async move {
             let flows = flows_of(&context, &flows, &question).await?;
             let rows = crate::ask::plan(&question, flows)?.execute_stream().await?;
@@ -364,7 +365,7 @@ impl Engine {
     ///
     /// Must not be called from an asynchronous task: planning blocks.
     pub fn totals_on(&self, question: &FlowQuery, control: &QueryControl) -> Result<Totals, EngineError> {
-        let (context, flows, question) = (self.context_on(control), Arc::clone(&self.flows), question.clone());
+        let (context, flows, question) = (self.context_on(control)?, Arc::clone(&self.flows), question.clone());
         let plan = async move {
             let flows = flows_of(&context, &flows, &question).await?;
             crate::ask::totals(&question, flows)?.execute_stream().await
@@ -402,11 +403,12 @@ impl Engine {
         }
     }
 
-    /// The context of one question: scans find its progress there.
-    fn context_on(&self, control: &QueryControl) -> SessionContext {
+    /// The context of one question: scans find its progress there, and sums note there that they do not fit.
+    fn context_on(&self, control: &QueryControl) -> Result<SessionContext, EngineError> {
         let mut state = self.context.state();
         state.config_mut().set_extension(Arc::clone(&control.progress));
-        SessionContext::new_with_state(state)
+        functions::note_saturation(&mut state, control.progress.saturation()).map_err(EngineError::plan)?;
+        Ok(SessionContext::new_with_state(state))
     }
 
     /// The plan of a question, before it is optimised.

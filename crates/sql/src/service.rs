@@ -107,16 +107,19 @@ impl<T> AnswerSender<T> {
     }
 }
 
-/// Fails when the answer of a question that has ended has less than what was asked for. For protocols that have no place for
-/// warnings: their clients would take the answer for a whole one. One that may have less, for all that can be known, passes: once
-/// a key is lost, every question about a key that never was would fail.
+/// Fails when the answer of a question that has ended has less than what was asked for, or a sum that does not fit. For protocols
+/// that have no place for warnings: their clients would take the answer for a whole one. One that may have less, for all that can
+/// be known, passes: once a key is lost, every question about a key that never was would fail.
 pub fn check_whole(control: &QueryControl) -> Result<(), Refusal> {
-    match control.progress.first_loss() {
-        None => Ok(()),
-        Some(warning) => {
-            Err(Refusal::new(Reason::Archive, warning).with_hint("weir sql and POST /api/v1/sql answer with the rest"))
-        }
+    if let Some(warning) = control.progress.first_loss() {
+        let hint = "weir sql and POST /api/v1/sql answer with the rest";
+        return Err(Refusal::new(Reason::Archive, warning).with_hint(hint));
     }
+    if control.progress.saturation().is_set() {
+        let hint = "sum(CAST(... AS DECIMAL(38, 0))) has no such limit";
+        return Err(Refusal::new(Reason::Value, "a sum does not fit into 64 bits").with_hint(hint));
+    }
+    Ok(())
 }
 
 /// Why there is no answer.
@@ -229,5 +232,13 @@ mod tests {
         control.progress.warn("a step is lost".to_owned());
         let refusal = check_whole(&control).expect_err("it has less than was asked for");
         assert_eq!((refusal.reason, refusal.message.as_str()), (Reason::Archive, "a step is lost"));
+    }
+
+    #[test]
+    fn an_answer_with_a_sum_that_does_not_fit_is_refused() {
+        let control = QueryControl::default();
+        control.progress.saturation().set();
+        let refusal = check_whole(&control).expect_err("it has a wrong number");
+        assert_eq!((refusal.reason, refusal.message.as_str()), (Reason::Value, "a sum does not fit into 64 bits"));
     }
 }

@@ -262,3 +262,16 @@ fn counters_that_are_no_bigint_are_an_error_that_says_so() {
     let whole = raw.value("SELECT CAST(arrow_cast(9223372036854775808, 'UInt64') AS DECIMAL(20, 0))");
     assert_eq!(whole, Some("9223372036854775808".to_owned()));
 }
+
+/// As `PostgreSQL` has it, where a number is beyond its type.
+#[test]
+fn a_sum_that_does_not_fit_is_an_error() {
+    let server = Server::start();
+    let mut raw = Raw::logged_in(server.address);
+    let values = "(VALUES (9223372036854775807), (1)) AS t(v)";
+    let error = raw.refused(&format!("SELECT sum(v) > 0 AS is_large FROM {values}"));
+    assert_eq!(error[&'C'], "22003");
+    assert!(error[&'M'].contains("a sum does not fit") && error[&'H'].contains("DECIMAL(38, 0)"), "{error:?}");
+    let exact = raw.value(&format!("SELECT sum(CAST(v AS DECIMAL(38, 0))) FROM {values}"));
+    assert_eq!(exact, Some("9223372036854775808".to_owned()));
+}

@@ -1,16 +1,19 @@
 //! What is counted for a group of flows, and by what answers are sorted.
 
+use std::sync::Arc;
+
 use datafusion::common::Result;
+use datafusion::execution::FunctionRegistry;
 use datafusion::functions_aggregate::expr_fn::{bit_or, max, min};
 use datafusion::logical_expr::expr::Case;
-use datafusion::logical_expr::{Expr, cast, ident, lit};
+use datafusion::logical_expr::{AggregateUDF, Expr, cast, ident, lit};
 use datafusion::prelude::DataFrame;
 use weir_flow::schema::arrow_type;
 use weir_flow::{Column, element};
 use weir_query::{AggregateKey, Measure, Order, Sorting, StatisticKey};
 
 use super::flow_count;
-use crate::functions::{call, family, sum};
+use crate::functions::{call, family};
 
 /// Sorts an aggregated answer.
 pub(super) fn sorted(answer: DataFrame, sorting: Sorting) -> Result<DataFrame> {
@@ -36,9 +39,10 @@ pub(super) fn flow_measure(order: Order) -> Expr {
 /// Groups flows and counts: keys, flows, packets, bytes, start, end, duration and rates, and further measures.
 fn grouped(flows: DataFrame, keys: Vec<Expr>, more: &[Measure]) -> Result<DataFrame> {
     let names: Vec<String> = keys.iter().map(|key| key.schema_name().to_string()).collect();
-    let mut counts = sums();
+    let sum = sum_of(&flows)?;
+    let mut counts = sums(&sum);
     counts.extend([min(ident("start")).alias("start"), max(ident("end")).alias("end")]);
-    counts.extend(more.iter().enumerate().map(|(number, measure)| further(*measure).alias(further_name(number))));
+    counts.extend(more.iter().enumerate().map(|(number, measure)| further(*measure, &sum).alias(further_name(number))));
     let counted = flows.aggregate(keys, counts)?;
     let mut columns: Vec<Expr> = names.into_iter().map(ident).collect();
     columns.extend(["flows", "packets", "bytes", "start", "end"].map(ident));
@@ -51,9 +55,9 @@ fn grouped(flows: DataFrame, keys: Vec<Expr>, more: &[Measure]) -> Result<DataFr
 }
 
 /// A further measure of the flows of a group, null when no flow has its column.
-fn further(measure: Measure) -> Expr {
+fn further(measure: Measure, sum: &AggregateUDF) -> Expr {
     match measure {
-        Measure::Sum(column) => sum(ident(column.name())),
+        Measure::Sum(column) => sum.call(vec![ident(column.name())]),
         Measure::Or(column) => bit_or(ident(column.name())),
     }
 }
@@ -64,14 +68,21 @@ fn further_name(number: usize) -> String {
     format!("more {number}")
 }
 
+/// The function of the question that adds up.
+fn sum_of(flows: &DataFrame) -> Result<Arc<AggregateUDF>> {
+    flows.task_ctx().udaf("sum")
+}
+
 /// What adds up.
-fn sums() -> Vec<Expr> {
-    vec![sum(flow_count()).alias("flows"), sum(ident("packets")).alias("packets"), sum(ident("bytes")).alias("bytes")]
+fn sums(sum: &AggregateUDF) -> Vec<Expr> {
+    let counts = [("flows", flow_count()), ("packets", ident("packets")), ("bytes", ident("bytes"))];
+    counts.into_iter().map(|(name, count)| sum.call(vec![count]).alias(name)).collect()
 }
 
 /// The sums of all flows.
 pub(super) fn totals(flows: DataFrame) -> Result<DataFrame> {
-    flows.aggregate(Vec::new(), sums())
+    let sum = sum_of(&flows)?;
+    flows.aggregate(Vec::new(), sums(&sum))
 }
 
 /// Columns that [`grouped`] counts.

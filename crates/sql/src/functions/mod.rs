@@ -26,9 +26,9 @@ use datafusion::logical_expr::{
 pub(crate) use addresses::prefix_bounds;
 pub use flow_filter::filter_expr;
 pub(crate) use flow_filter::filter_of;
-pub(crate) use sum::sum;
 pub use weir_flow::protocol_name;
 pub use weir_print::tcp_flags_text;
+use weir_query::SaturationFlag;
 
 use crate::literals::address_metadata;
 
@@ -174,8 +174,13 @@ pub(crate) fn address_arguments(name: &str) -> usize {
 }
 
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    state.register_udaf(sum::saturating_sum())?;
+    note_saturation(state, &SaturationFlag::default())?;
     ALL.iter().try_for_each(|function| state.register_udf(Arc::clone(function)).map(drop))
+}
+
+/// Has sums that do not fit noted in the flag of a statement, which is planned next with this state.
+pub(crate) fn note_saturation(state: &mut SessionState, saturation: &SaturationFlag) -> Result<()> {
+    state.register_udaf(sum::saturating_sum(saturation)).map(drop)
 }
 
 /// Calls a function of the table.

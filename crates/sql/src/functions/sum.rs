@@ -4,9 +4,14 @@
 //! begins again at zero there; this one stays at the largest number, or the smallest, as the sums of `weir_query` do. Sums
 //! of numbers without a sign are the same in whatever order rows come; those of numbers with a sign may depend on it, once
 //! they have met an end. Other types are summed as `DataFusion` does.
+//!
+//! An answer with such a sum is not right, and must not pass for one: the function of a statement has a flag, which is set
+//! where a sum meets an end. That costs nothing while sums fit. It is set for all sums that an answer was made of, also those of groups
+//! that a later step of the statement leaves out.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -17,76 +22,102 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
     Signature, StatisticsArgs,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
+use weir_query::SaturationFlag;
 
-/// The function that takes the place of `sum`.
-pub(crate) fn saturating_sum() -> Arc<AggregateUDF> {
-    Arc::new(AggregateUDF::from(SaturatingSum(sum_udaf())))
+/// The function that takes the place of `sum` in a statement, and sets its flag.
+pub(crate) fn saturating_sum(saturation: &SaturationFlag) -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(SaturatingSum { inner: sum_udaf(), saturation: saturation.clone() }))
 }
 
-/// The sum of an expression.
-pub(crate) fn sum(of: Expr) -> Expr {
-    saturating_sum().call(vec![of])
+#[derive(Debug)]
+struct SaturatingSum {
+    inner: Arc<AggregateUDF>,
+    /// Set when a sum does not fit.
+    saturation: SaturationFlag,
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct SaturatingSum(Arc<AggregateUDF>);
+/// Those of two statements are the same function: what one has of history serves the other.
+impl PartialEq for SaturatingSum {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Eq for SaturatingSum {}
+
+impl Hash for SaturatingSum {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
 
 impl AggregateUDFImpl for SaturatingSum {
     fn name(&self) -> &str {
-        self.0.name()
+        self.inner.name()
     }
 
     fn signature(&self) -> &Signature {
-        self.0.signature()
+        self.inner.signature()
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.0.return_type(types)
+        self.inner.return_type(types)
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match (arguments.return_field.data_type(), arguments.is_distinct) {
-            (DataType::UInt64, false) => Ok(Box::new(WideSum::<UInt64Type>::default())),
-            (DataType::Int64, false) => Ok(Box::new(WideSum::<Int64Type>::default())),
-            (DataType::UInt64, true) => Ok(Box::new(DistinctSum::<UInt64Type>::default())),
-            (DataType::Int64, true) => Ok(Box::new(DistinctSum::<Int64Type>::default())),
-            _ => self.0.accumulator(arguments),
+            (DataType::UInt64, false) => Ok(Box::new(WideSum::<UInt64Type>::new(&self.saturation))),
+            (DataType::Int64, false) => Ok(Box::new(WideSum::<Int64Type>::new(&self.saturation))),
+            (DataType::UInt64, true) => Ok(Box::new(DistinctSum::<UInt64Type>::new(&self.saturation))),
+            (DataType::Int64, true) => Ok(Box::new(DistinctSum::<Int64Type>::new(&self.saturation))),
+            _ => self.inner.accumulator(arguments),
         }
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        self.0.state_fields(arguments)
+        self.inner.state_fields(arguments)
     }
 
     fn groups_accumulator_supported(&self, arguments: AccumulatorArgs) -> bool {
-        self.0.groups_accumulator_supported(arguments)
+        self.inner.groups_accumulator_supported(arguments)
     }
 
     fn create_groups_accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let saturation = self.saturation.clone();
         match arguments.return_field.data_type() {
             DataType::UInt64 => {
-                Ok(Box::new(PrimitiveGroupsAccumulator::<UInt64Type, _>::new(&DataType::UInt64, |sum, value| {
-                    *sum = sum.saturating_add(value);
+                Ok(Box::new(PrimitiveGroupsAccumulator::<UInt64Type, _>::new(&DataType::UInt64, move |sum, value| {
+                    if let Some(more) = sum.checked_add(value) {
+                        *sum = more;
+                    } else {
+                        *sum = sum.saturating_add(value);
+                        saturation.set();
+                    }
                 })))
             }
             DataType::Int64 => {
-                Ok(Box::new(PrimitiveGroupsAccumulator::<Int64Type, _>::new(&DataType::Int64, |sum, value| {
-                    *sum = sum.saturating_add(value);
+                Ok(Box::new(PrimitiveGroupsAccumulator::<Int64Type, _>::new(&DataType::Int64, move |sum, value| {
+                    if let Some(more) = sum.checked_add(value) {
+                        *sum = more;
+                    } else {
+                        *sum = sum.saturating_add(value);
+                        saturation.set();
+                    }
                 })))
             }
-            _ => self.0.create_groups_accumulator(arguments),
+            _ => self.inner.create_groups_accumulator(arguments),
         }
     }
 
     fn create_sliding_accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match (arguments.return_field.data_type(), arguments.is_distinct) {
-            (DataType::UInt64, false) => Ok(Box::new(WideSum::<UInt64Type>::default())),
-            (DataType::Int64, false) => Ok(Box::new(WideSum::<Int64Type>::default())),
-            _ => self.0.create_sliding_accumulator(arguments),
+            (DataType::UInt64, false) => Ok(Box::new(WideSum::<UInt64Type>::new(&self.saturation))),
+            (DataType::Int64, false) => Ok(Box::new(WideSum::<Int64Type>::new(&self.saturation))),
+            _ => self.inner.create_sliding_accumulator(arguments),
         }
     }
 
@@ -99,15 +130,15 @@ impl AggregateUDFImpl for SaturatingSum {
     }
 
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.0.inner().set_monotonicity(data_type)
+        self.inner.inner().set_monotonicity(data_type)
     }
 
     fn value_from_stats(&self, arguments: &StatisticsArgs) -> Option<ScalarValue> {
-        self.0.value_from_stats(arguments)
+        self.inner.value_from_stats(arguments)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        self.0.documentation()
+        self.inner.documentation()
     }
 }
 
@@ -115,12 +146,13 @@ impl AggregateUDFImpl for SaturatingSum {
 struct WideSum<T> {
     sum: i128,
     rows: u64,
+    saturation: SaturationFlag,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T> Default for WideSum<T> {
-    fn default() -> Self {
-        Self { sum: 0, rows: 0, of: PhantomData }
+impl<T> WideSum<T> {
+    fn new(saturation: &SaturationFlag) -> Self {
+        Self { sum: 0, rows: 0, saturation: saturation.clone(), of: PhantomData }
     }
 }
 
@@ -130,13 +162,17 @@ impl<T> Debug for WideSum<T> {
     }
 }
 
-/// The number of a type that is nearest to a sum.
-fn nearest<T: ArrowPrimitiveType>(sum: i128) -> Result<ScalarValue>
+/// The number of a type that is nearest to a sum; the flag is set when it is another one.
+fn nearest<T: ArrowPrimitiveType>(sum: i128, saturation: &SaturationFlag) -> Result<ScalarValue>
 where
     T::Native: TryFrom<i128> + Bounds,
 {
     let end = if sum < 0 { T::Native::SMALLEST } else { T::Native::LARGEST };
-    ScalarValue::new_primitive::<T>(Some(T::Native::try_from(sum).unwrap_or(end)), &T::DATA_TYPE)
+    let number = T::Native::try_from(sum).unwrap_or_else(|_| {
+        saturation.set();
+        end
+    });
+    ScalarValue::new_primitive::<T>(Some(number), &T::DATA_TYPE)
 }
 
 /// The ends of a type.
@@ -193,7 +229,7 @@ where
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        if self.rows == 0 { ScalarValue::try_from(&T::DATA_TYPE) } else { nearest::<T>(self.sum) }
+        if self.rows == 0 { ScalarValue::try_from(&T::DATA_TYPE) } else { nearest::<T>(self.sum, &self.saturation) }
     }
 
     fn size(&self) -> usize {
@@ -204,12 +240,13 @@ where
 /// A sum in which each number counts once.
 struct DistinctSum<T> {
     numbers: HashSet<i128>,
+    saturation: SaturationFlag,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T> Default for DistinctSum<T> {
-    fn default() -> Self {
-        Self { numbers: HashSet::new(), of: PhantomData }
+impl<T> DistinctSum<T> {
+    fn new(saturation: &SaturationFlag) -> Self {
+        Self { numbers: HashSet::new(), saturation: saturation.clone(), of: PhantomData }
     }
 }
 
@@ -234,7 +271,8 @@ where
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let numbers = self.numbers.iter().map(|number| nearest::<T>(*number)).collect::<Result<Vec<_>>>()?;
+        let numbers =
+            self.numbers.iter().map(|number| nearest::<T>(*number, &self.saturation)).collect::<Result<Vec<_>>>()?;
         Ok(vec![ScalarValue::List(ScalarValue::new_list_nullable(&numbers, &T::DATA_TYPE))])
     }
 
@@ -242,7 +280,7 @@ where
         if self.numbers.is_empty() {
             return ScalarValue::try_from(&T::DATA_TYPE);
         }
-        nearest::<T>(self.numbers.iter().sum())
+        nearest::<T>(self.numbers.iter().sum(), &self.saturation)
     }
 
     fn size(&self) -> usize {

@@ -371,6 +371,53 @@ fn sums_stay_at_the_largest_number() {
     };
     let filter = weir_filter::parse("src ip 10.0.0.2").expect("a filter");
     let question = FlowQuery { filter, window: TimeWindow::default(), select, scaled: false };
-    let ranked = lines(engine.ask(&question)).expect("an answer");
+    let control = QueryControl::default();
+    let ranked = lines(engine.ask_on(&question, &control)).expect("an answer");
     assert!(ranked[0].starts_with(&format!("10.0.0.2,4,4,{largest},")), "{ranked:?}");
+    assert!(control.progress.saturation().is_set());
+    let control = QueryControl::default();
+    assert_eq!(engine.totals_on(&question, &control).expect("totals").bytes, u64::MAX);
+    assert!(control.progress.saturation().is_set());
+}
+
+/// An answer that has such a sum in it comes with a warning, and no other one does, in whatever order they are asked.
+#[test]
+fn sums_that_do_not_fit_are_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine_of(folder.path(), &[flows_that_overflow()], &[flows_that_overflow()]);
+    let asked = |sql: &str| {
+        let control = QueryControl::default();
+        let rows = lines(engine.sql_on(sql, &control)).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let warnings = control.progress.warnings();
+        assert!(warnings.len() <= 1 && control.progress.first_loss().is_none(), "{sql}: {warnings:?}");
+        let is_said = warnings.iter().any(|warning| warning.starts_with("a sum does not fit into 64 bits"));
+        assert_eq!(is_said, !warnings.is_empty(), "{sql}: {warnings:?}");
+        (rows, is_said)
+    };
+    for (sql, is_too_large) in [
+        ("SELECT sum(bytes) FROM flows", true),
+        ("SELECT sum(bytes) FROM flows WHERE src_addr = '10.0.0.3'", false),
+        ("SELECT src_addr, sum(bytes) FROM flows GROUP BY src_addr", true),
+        ("SELECT src_addr, sum(bytes) FROM flows WHERE src_addr = '10.0.0.3' GROUP BY src_addr", false),
+        // it is in the answer as a number that another one is compared with
+        ("SELECT 1 FROM flows WHERE bytes < (SELECT sum(bytes) FROM flows) LIMIT 1", true),
+        ("SELECT sum(DISTINCT bytes), count(DISTINCT packets) FROM flows", true),
+        // the largest number is there as a value, and fits
+        ("SELECT sum(DISTINCT bytes), count(DISTINCT packets) FROM flows WHERE src_addr = '10.0.0.2'", false),
+        ("SELECT max(bytes), sum(packets) FROM flows", false),
+        ("SELECT sum(bytes) FROM (SELECT bytes FROM flows WHERE src_addr = '10.0.0.2' LIMIT 1)", false),
+        ("SELECT sum(CAST(packets AS BIGINT) * 9223372036854775807) FROM flows", true),
+        ("SELECT sum(CAST(packets AS BIGINT) * -9223372036854775807), src_addr FROM flows GROUP BY src_addr", true),
+        ("SELECT sum(bytes) OVER (ORDER BY bytes ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM flows", true),
+        (
+            "SELECT sum(bytes) OVER (ORDER BY bytes ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM flows WHERE bytes < 8",
+            false,
+        ),
+        ("SELECT sum(CAST(bytes AS DOUBLE)) FROM flows", false),
+    ] {
+        assert_eq!(asked(sql).1, is_too_large, "{sql}");
+    }
+    // python3: 2 * (2 * ((2**64 - 1) // 2) + 7 + 2 * (2**64 - 1) + 5)
+    let exact = asked("SELECT sum(CAST(bytes AS DECIMAL(38, 0))) FROM flows");
+    assert_eq!(exact, (vec!["110680464442257309712".to_owned()], false));
 }

@@ -14,7 +14,9 @@ use weir_flow::Column;
 use weir_nfdump::times::window as nfdump_window;
 use weir_print::{Bars, OutputOptions, write_batches};
 use weir_query::Archive;
-use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, TimeWindow, Totals, WindowRule};
+use weir_sql::{
+    AggregateKey, FlowAnswers, FlowQuery, Order, Progress, Select, Sorting, TimeWindow, Totals, WindowRule,
+};
 
 use self::listed::ListedColumns;
 use self::names::NameArgs;
@@ -175,7 +177,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     foreground.clear_progress();
     if let Ok(rows) = result {
-        report_saturated(foreground.control().progress.counts().rows_saturated);
+        report_saturated(&foreground.control().progress);
         let seconds = began.elapsed().as_secs_f64();
         let is_shown = !args.is_quiet() && io::stderr().is_terminal();
         let is_explained = rows == 0 && !args.is_quiet() && no_rows::is_looked_at(args.output.format);
@@ -298,9 +300,13 @@ fn bars(args: &Args, order: Order, totals: Totals) -> Bars {
 }
 
 /// Reports on standard error that sums do not fit, with `--quiet` too: the answer is wrong without it.
-fn report_saturated(rows: u64) {
+fn report_saturated(progress: &Progress) {
+    let rows = progress.counts().rows_saturated;
     if rows > 0 {
         eprintln!("{rows} rows have a sum larger than {max}, and {max} stands for it", max = u64::MAX);
+    } else if progress.saturation().is_set() {
+        // by the engine of SQL, which counts no rows
+        eprintln!("there are sums larger than {max}, and {max} stands for them", max = u64::MAX);
     }
 }
 

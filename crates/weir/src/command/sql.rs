@@ -162,7 +162,7 @@ fn write(args: &Args, statement: &str, engine: &Engine, foreground: &ForegroundQ
     Ok(write_answer(answer, args.format.into(), &args.output_options(), &mut foreground.output())?)
 }
 
-/// Prints on standard error why an answer has less than what was asked for.
+/// Prints on standard error why an answer has less than what was asked for, and that a sum in it does not fit.
 fn report_warnings(progress: &Progress) {
     for warning in progress.warnings() {
         eprintln!("warning: {warning}");

@@ -112,3 +112,19 @@ fn an_answer_without_rows_says_why() {
     assert_eq!(said(&["query", "--archive", "empty"]), "no flows: the archive is empty\n");
     assert_eq!(said(&["sql", "--archive", "empty", statement]), "no rows: the archive has no flows\n");
 }
+
+#[test]
+fn sql_warns_of_a_sum_that_does_not_fit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path());
+    for (values, expected, is_said) in [
+        ("(9223372036854775806), (1)", "9223372036854775807", false),
+        ("(9223372036854775807), (1)", "9223372036854775807", true),
+    ] {
+        let statement = format!("SELECT sum(v) FROM (VALUES {values}) AS t(v)");
+        let output = ask(folder.path(), &["sql", "--archive", "archive", "-q", "-o", "csv", &statement]);
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && stdout.lines().last() == Some(expected), "{stdout}{stderr}");
+        assert_eq!(stderr.contains("warning: a sum does not fit into 64 bits"), is_said, "{stderr}");
+    }
+}
