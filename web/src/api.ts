@@ -313,6 +313,8 @@ export interface JournalReport {
   evidence: Record<string, Cell>[];
   records_lost: number | null;
   rows_left_out?: number;
+  /** Whether a sum does not fit into 64 bits, so that the largest number stands for it. */
+  saturated?: boolean;
   suppressed: number;
   next: string;
 }

@@ -70,6 +70,9 @@ fn report_text(report: &LoggedReport) -> String {
     if let Some(left_out) = number("rows_left_out").filter(|rows| *rows > 0) {
         line("data", format!("incomplete: the watch had no room for {left_out} flows"));
     }
+    if member("saturated") == Some(&Value::Bool(true)) {
+        line("data", "a sum does not fit into 64 bits, and the largest number stands for it".to_owned());
+    }
     if let Some(times) = number("suppressed").filter(|times| *times > 0) {
         line("repeated", format!("{times} times since the last report"));
     }
@@ -133,6 +136,15 @@ mod tests {
         let one = [report];
         assert_eq!(subject(&Message(&one)), "[weir] warning scan: A host  Bcc: tries (a): no longer so");
         assert!(body(&Message(&one)).contains("corrected no longer so"));
+    }
+
+    #[test]
+    fn a_sum_that_does_not_fit_is_said() {
+        let mut report = report("a", "warning");
+        assert!(!body(&Message(std::slice::from_ref(&report))).contains("64 bits"));
+        let members = report.members.as_mut().expect("members");
+        members.insert("saturated".to_owned(), json!(true));
+        assert!(body(&Message(&[report])).contains("data      a sum does not fit into 64 bits"));
     }
 
     #[test]

@@ -45,7 +45,7 @@ enum Content {
 }
 
 /// The columns: name, content, meaning.
-const COLUMNS: [(&str, Content, &str); 18] = [
+const COLUMNS: [(&str, Content, &str); 19] = [
     ("reported", Content::Time("reported"), "when the report was written"),
     ("watch", Content::Text("watch"), "name of the watch"),
     ("window_start", Content::Time("window_start"), "begin of the window"),
@@ -64,6 +64,11 @@ const COLUMNS: [(&str, Content, &str); 18] = [
     ),
     ("records_lost", Content::Number("records_lost"), "records lost around the window; null when unknown"),
     ("rows_left_out", Content::Number("rows_left_out"), "flows of the window that the watch had no room for"),
+    (
+        "saturated",
+        Content::Flag("saturated"),
+        "whether a sum does not fit into 64 bits, so that the largest number stands for it",
+    ),
     (
         "correction",
         Content::Flag("correction"),
@@ -217,7 +222,7 @@ mod tests {
         let mut journal = Journal::open(folder.path(), Retention::default()).expect("a journal");
         let report = |key: &str, lost: Option<u64>, left_out: u64| {
             let report = json!({
-                "rows_left_out": left_out, "correction": key == "b",
+                "rows_left_out": left_out, "correction": key == "b", "saturated": key == "c",
                 "id": format!("scan/{key}"), "watch": "scan", "key": key, "severity": "warning", "rows": 2,
                 "window_start": "2026-01-01T00:00:00.000Z", "window_end": "2026-01-01T00:00:10.000Z",
                 "evidence": [{ "flows": 7 }], "records_lost": lost, "next": "weir query",
@@ -237,6 +242,8 @@ mod tests {
         assert_eq!(text("evidence", 1), r#"[{"flows":7}]"#);
         let complete = batch.column_by_name("complete").expect("complete").as_boolean();
         assert_eq!(complete.iter().collect::<Vec<_>>(), [Some(true), Some(false), None, Some(false)]);
+        let saturated = batch.column_by_name("saturated").expect("saturated").as_boolean();
+        assert_eq!(saturated.iter().collect::<Vec<_>>(), [false, false, true, false].map(Some));
         let corrections = batch.column_by_name("correction").expect("correction").as_boolean();
         assert_eq!(corrections.iter().collect::<Vec<_>>(), [false, true, false, false].map(Some));
         let reported = batch.column_by_name("reported").expect("reported");

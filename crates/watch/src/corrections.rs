@@ -160,6 +160,7 @@ mod tests {
             records_lost: None,
             rows_left_out: 0,
             suppressed: 0,
+            is_saturated: false,
             is_correction: false,
         }
     }

@@ -41,6 +41,8 @@ pub struct Report {
     pub rows_left_out: u64,
     /// Reports of this key that were left out since the last one, because it was reported before.
     pub suppressed: u64,
+    /// Whether a sum of the statement does not fit into 64 bits, so that the largest number stands for it (or the smallest).
+    pub is_saturated: bool,
     /// Whether the window was reported before, without flows that came too late. Without rows, what was reported of the key
     /// does not hold any more.
     pub is_correction: bool,
@@ -62,6 +64,7 @@ impl Report {
             "records_lost": self.records_lost,
             "rows_left_out": self.rows_left_out,
             "suppressed": self.suppressed,
+            "saturated": self.is_saturated,
             "correction": self.is_correction,
             "next": self.next,
         })
@@ -94,6 +97,9 @@ impl Report {
                 " [incomplete: {} flows of the window left out, see rows_max and rows_over_memory]",
                 self.rows_left_out
             );
+        }
+        if self.is_saturated {
+            lost.push_str(" [a sum does not fit into 64 bits]");
         }
         let again = match self.suppressed {
             0 => String::new(),
@@ -263,6 +269,7 @@ impl ReportMaker {
             records_lost: None,
             rows_left_out: 0,
             suppressed: 0,
+            is_saturated: false,
             is_correction: false,
         }
     }

@@ -242,9 +242,11 @@ impl Watch {
             window_end: time_text(window.end_ms),
             source: Box::new(source),
         })?;
+        let is_saturated = query.is_saturated();
         let mut reports = self.maker.reports(window, &answer);
         for report in &mut reports {
             report.rows_left_out = rows_left_out;
+            report.is_saturated = is_saturated;
         }
         Ok((answer, reports))
     }

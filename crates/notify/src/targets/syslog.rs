@@ -38,8 +38,10 @@ fn message(report: &LoggedReport) -> String {
     let number = |name| report.members.as_ref().and_then(|members| members.get(name)?.as_u64()).unwrap_or(0);
     let is_incomplete = number("records_lost") > 0 || number("rows_left_out") > 0;
     let incomplete = if is_incomplete { " incomplete" } else { "" };
+    let is_saturated = report.members.as_ref().and_then(|members| members.get("saturated")) == Some(&Value::Bool(true));
+    let saturated = if is_saturated { " saturated" } else { "" };
     let (title, key, id) = (report.text("title"), report.text("key"), report.text("id"));
-    let text = format!("{corrected}{title} {key} {evidence} id={id}{incomplete}");
+    let text = format!("{corrected}{title} {key} {evidence} id={id}{incomplete}{saturated}");
     let is_fit = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.chars().map(is_fit).collect();
     // names are at most 32 characters of ASCII, which names of watches are
@@ -228,10 +230,12 @@ mod tests {
             ("correction".to_owned(), json!(true)),
             ("rows".to_owned(), json!(0)),
             ("records_lost".to_owned(), json!(4)),
+            ("saturated".to_owned(), json!(true)),
         ]);
         let withdrawn = message(&LoggedReport { members: Some(members), ..report });
         assert!(
-            withdrawn.contains(" no longer so: A scan x ") && withdrawn.ends_with("id=scan/2026/x incomplete"),
+            withdrawn.contains(" no longer so: A scan x ")
+                && withdrawn.ends_with("id=scan/2026/x incomplete saturated"),
             "{withdrawn}"
         );
     }

@@ -11,8 +11,10 @@ use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
+use weir_query::SaturationFlag;
 
 use super::keys::{Reads, is_narrowed, reads, rows_of};
+use super::made_rows::MadeRows;
 
 /// Answers by their plans.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ struct Entries {
 
 #[derive(Debug)]
 struct Answer {
-    rows: Vec<RecordBatch>,
+    made: MadeRows,
     octets: usize,
     used: u64,
 }
@@ -50,17 +52,17 @@ impl HistoryCache {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).octets as u64
     }
 
-    fn get(&self, plan: &LogicalPlan) -> Option<Vec<RecordBatch>> {
+    fn get(&self, plan: &LogicalPlan) -> Option<MadeRows> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.uses += 1;
         let uses = entries.uses;
         let answer = entries.answers.get_mut(plan)?;
         answer.used = uses;
-        Some(answer.rows.clone())
+        Some(answer.made.clone())
     }
 
-    fn put(&self, plan: &LogicalPlan, rows: &[RecordBatch]) {
-        let octets = rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+    fn put(&self, plan: &LogicalPlan, made: &MadeRows) {
+        let octets = made.batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
         if octets > self.octets_max / 2 {
             return;
         }
@@ -71,17 +73,19 @@ impl HistoryCache {
             entries.octets -= gone.octets;
         }
         let used = entries.uses;
-        if let Some(before) = entries.answers.insert(plan.clone(), Answer { rows: rows.to_vec(), octets, used }) {
+        if let Some(before) = entries.answers.insert(plan.clone(), Answer { made: made.clone(), octets, used }) {
             entries.octets -= before.octets;
         }
         entries.octets += octets;
     }
 
     /// The plan with rows in place of the parts that read history alone; `answer` answers those that are not kept, and gives
-    /// up where an answer has more octets than this: that part stays in the plan.
+    /// up where an answer has more octets than this: that part stays in the plan. Sums of the answers that do not fit, also of those
+    /// that are kept, are noted in `saturation`.
     pub(crate) fn substituted<E>(
         &self,
         plan: LogicalPlan,
+        saturation: &SaturationFlag,
         mut answer: impl FnMut(&LogicalPlan, usize) -> Result<Option<Vec<RecordBatch>>, E>,
     ) -> Result<Result<LogicalPlan>, E> {
         let parts = match history_parts(&plan) {
@@ -90,15 +94,16 @@ impl HistoryCache {
         };
         let mut answers = Vec::new();
         for part in &parts {
-            if let Some(rows) = self.get(part) {
-                answers.push(Some(rows));
+            if let Some(made) = self.get(part) {
+                answers.push(Some(made.noted_in(saturation)));
                 continue;
             }
-            let rows = answer(part, self.octets_max / 2)?;
-            if let Some(rows) = &rows {
-                self.put(part, rows);
+            let (rows, is_saturated) = saturation.during(|| answer(part, self.octets_max / 2));
+            let made = rows?.map(|batches| MadeRows { batches, is_saturated });
+            if let Some(made) = &made {
+                self.put(part, made);
             }
-            answers.push(rows);
+            answers.push(made.map(|made| made.noted_in(saturation)));
         }
         Ok(replaced(plan, answers))
     }

@@ -37,7 +37,10 @@ impl LivePart {
 
 /// The parts of a statement that read the window alone.
 #[derive(Debug, Default)]
-pub(super) struct LiveParts(Vec<LivePart>);
+pub(super) struct LiveParts {
+    parts: Vec<LivePart>,
+    windows_decided: u64,
+}
 
 /// Rows of parts that were asked before the statement was planned.
 #[derive(Debug)]
@@ -66,12 +69,22 @@ impl LiveParts {
             planned.is_deciding = is_deciding;
             found.push(planned);
         }
-        Ok(Self(found))
+        Ok(Self { parts: found, windows_decided: 0 })
     }
 
     /// Whether any of them decides.
     pub(super) fn has_deciding(&self) -> bool {
-        self.0.iter().any(|part| part.is_deciding)
+        self.parts.iter().any(|part| part.is_deciding)
+    }
+
+    /// Counts a window of which a part decided that there is no answer.
+    pub(super) fn add_decided(&mut self) {
+        self.windows_decided += 1;
+    }
+
+    /// How many such windows there were.
+    pub(super) fn windows_decided(&self) -> u64 {
+        self.windows_decided
     }
 
     /// Asks the parts that decide; `None` when one of them has no rows.
@@ -79,8 +92,8 @@ impl LiveParts {
         &self,
         rows: impl Fn(&Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, E>,
     ) -> Result<Option<Asked>, E> {
-        let mut asked = Asked(vec![None; self.0.len()]);
-        for (part, kept) in self.0.iter().zip(&mut asked.0).filter(|(part, _)| part.is_deciding) {
+        let mut asked = Asked(vec![None; self.parts.len()]);
+        for (part, kept) in self.parts.iter().zip(&mut asked.0).filter(|(part, _)| part.is_deciding) {
             let rows = rows(&part.plan)?;
             if rows.is_empty() {
                 return Ok(None);
@@ -92,9 +105,9 @@ impl LiveParts {
 
     /// The rows of a part that was asked before, or else the plan that makes them, if it was planned.
     pub(super) fn of(&self, part: &LogicalPlan, asked: &mut Asked) -> Option<Live> {
-        let position = self.0.iter().position(|planned| planned.is(part))?;
+        let position = self.parts.iter().position(|planned| planned.is(part))?;
         let rows = asked.0.get_mut(position).and_then(Option::take).map(Live::Rows);
-        rows.or_else(|| self.0.get(position).map(|part| Live::Plan(Arc::clone(&part.plan))))
+        rows.or_else(|| self.parts.get(position).map(|part| Live::Plan(Arc::clone(&part.plan))))
     }
 }
 

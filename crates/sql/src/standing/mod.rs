@@ -24,6 +24,7 @@ mod key_rows;
 mod keyed_scan;
 mod keys;
 mod live;
+mod made_rows;
 mod merged_state;
 mod options;
 mod pane_aggregates;

@@ -399,7 +399,8 @@ fn combination(aggregate: &Aggregate, expression: &Expr, number: usize) -> Resul
         })
     };
     Ok(match func.name() {
-        "sum" if is_exact(&kind) => one(sum(ident(&part)), ident(&part)),
+        // by the function of the statement, which stays at the largest number
+        "sum" if is_exact(&kind) => one(func.call(vec![ident(&part)]), ident(&part)),
         "count" => one(sum(ident(&part)), coalesce(vec![ident(&part), lit(0_i64)])),
         "min" => one(min(ident(&part)), ident(&part)),
         "max" => one(max(ident(&part)), ident(&part)),

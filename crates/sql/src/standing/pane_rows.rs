@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 
+use super::made_rows::MadeRows;
 use super::window_memory::QuestionMemory;
 
 /// Octets of an aggregated row that counts as one.
@@ -54,6 +55,8 @@ pub(crate) struct AggregatedRows {
     /// Rows that it was made of.
     made_of: u64,
     rows: Vec<RecordBatch>,
+    /// Whether a sum of them does not fit.
+    is_saturated: bool,
 }
 
 /// Rows of batches.
@@ -133,7 +136,8 @@ impl PaneRows {
     }
 
     /// Keeps what an aggregate made of the batches that it lacked.
-    fn keep_aggregated(&self, aggregate: usize, batches: usize, made_of: u64, rows: Vec<RecordBatch>) {
+    fn keep_aggregated(&self, aggregate: usize, batches: usize, made_of: u64, made: MadeRows) {
+        let MadeRows { batches: rows, is_saturated } = made;
         let mut content = self.content();
         content.count(count_aggregated(&rows), 0);
         content.remember(&rows);
@@ -141,7 +145,7 @@ impl PaneRows {
             content.aggregated.resize_with(aggregate + 1, Vec::new);
         }
         if let Some(parts) = content.aggregated.get_mut(aggregate) {
-            parts.push(AggregatedRows { to: batches, made_of, rows });
+            parts.push(AggregatedRows { to: batches, made_of, rows, is_saturated });
         }
     }
 
@@ -156,13 +160,15 @@ impl PaneRows {
     }
 
     /// Keeps one part in the place of the first ones of an aggregate.
-    fn keep_merged(&self, aggregate: usize, parts: usize, rows: &[RecordBatch]) {
+    fn keep_merged(&self, aggregate: usize, parts: usize, merged: &MadeRows) {
+        let rows = &merged.batches;
         let mut content = self.content();
         let Some(all) = content.aggregated.get_mut(aggregate).filter(|all| all.len() >= parts) else { return };
         let gone: Vec<AggregatedRows> = all.drain(..parts).collect();
         let Some(to) = gone.last().map(|part| part.to) else { return };
         let made_of = gone.iter().map(|part| part.made_of).sum();
-        all.insert(0, AggregatedRows { to, made_of, rows: rows.to_vec() });
+        let is_saturated = merged.is_saturated || gone.iter().any(|part| part.is_saturated);
+        all.insert(0, AggregatedRows { to, made_of, rows: rows.clone(), is_saturated });
         content.remember(rows);
         for part in &gone {
             content.forget(&part.rows);
@@ -171,10 +177,15 @@ impl PaneRows {
     }
 
     /// What an aggregate made of the first batches.
-    pub(crate) fn aggregated(&self, aggregate: usize, batches: usize) -> Vec<RecordBatch> {
+    pub(crate) fn aggregated(&self, aggregate: usize, batches: usize) -> MadeRows {
         let content = self.content();
         let parts = content.aggregated.get(aggregate).into_iter().flatten();
-        parts.filter(|part| part.to <= batches).flat_map(|part| part.rows.iter().cloned()).collect()
+        let mut made = MadeRows::default();
+        for part in parts.filter(|part| part.to <= batches) {
+            made.batches.extend_from_slice(&part.rows);
+            made.is_saturated |= part.is_saturated;
+        }
+        made
     }
 
     /// Drops those of the first batches that every aggregate of the statement has: nothing else reads them. One that is of a
@@ -335,16 +346,16 @@ impl WindowPane {
     }
 
     /// Keeps what an aggregate made of the batches that it lacked, which had so many rows.
-    pub(crate) fn keep_aggregated(&self, aggregate: usize, made_of: u64, rows: Vec<RecordBatch>) {
-        self.rows.keep_aggregated(aggregate, self.batches, made_of, rows);
+    pub(crate) fn keep_aggregated(&self, aggregate: usize, made_of: u64, made: MadeRows) {
+        self.rows.keep_aggregated(aggregate, self.batches, made_of, made);
     }
 
     /// What an aggregate made of its rows; `aggregate_rows` makes it of those that it lacks.
     pub(crate) fn aggregated<E>(
         &self,
         aggregate: usize,
-        aggregate_rows: impl FnOnce(Vec<RecordBatch>) -> Result<Vec<RecordBatch>, E>,
-    ) -> Result<Vec<RecordBatch>, E> {
+        aggregate_rows: impl FnOnce(Vec<RecordBatch>) -> Result<MadeRows, E>,
+    ) -> Result<MadeRows, E> {
         let lacking = self.not_aggregated(aggregate);
         if !lacking.is_empty() {
             let made_of = count(&lacking);
@@ -358,7 +369,7 @@ impl WindowPane {
     pub(crate) fn merge<E>(
         &self,
         aggregate: usize,
-        merge_rows: impl FnOnce(Vec<RecordBatch>) -> Result<Vec<RecordBatch>, E>,
+        merge_rows: impl FnOnce(Vec<RecordBatch>) -> Result<MadeRows, E>,
     ) -> Result<(), E> {
         if let Some((parts, rows)) = self.rows.unmerged(aggregate) {
             self.rows.keep_merged(aggregate, parts, &merge_rows(rows)?);

@@ -1,5 +1,6 @@
 //! A standing question, and the engine that answers it.
 
+mod collected;
 mod early;
 mod explained;
 mod shared_panes;
@@ -16,13 +17,13 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SQLOptions, SessionContext};
-use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 use weir_archive::Snapshot;
 use weir_flow::{Column, Table};
+use weir_query::SaturationFlag;
 
 use self::shared_panes::{SharedPanes, split_of};
 use super::cache::{HistoryCache, is_worth};
@@ -32,6 +33,7 @@ use super::history_counters::HistoryCounters;
 use super::key_rows::KeyRows;
 use super::keys::{live_parts, narrowed};
 use super::live::{Live, LiveParts};
+use super::made_rows::MadeRows;
 use super::options::{QuerySetup, StandingOptions};
 use super::planner::WindowPlanner;
 use super::row_filter::RowFilter;
@@ -46,7 +48,7 @@ use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
 use crate::limits::MemoryShares;
 use crate::mistake::{Mistake, phrases};
-use crate::{EngineError, describe, scaling};
+use crate::{EngineError, describe, functions, scaling};
 
 /// The part of the memory that answers of history may take, and as much that its rows may.
 const CACHE_PART: usize = 4;
@@ -109,10 +111,12 @@ impl StandingEngine {
             slot: Arc::new(Slot::default()),
             rows: Arc::clone(&self.rows),
             time: setup.time,
+            saturation: SaturationFlag::default(),
             found: Mutex::default(),
         });
         let options = EngineOptions { zone: setup.zone.clone(), ..self.options.clone() };
         let mut state = session(&options, 1, Arc::clone(&self.runtime), true)?;
+        functions::note_saturation(&mut state, &standing.saturation).map_err(EngineError::plan)?;
         // a plan that runs again and again must not keep what one run learned
         state.config_mut().options_mut().optimizer.enable_dynamic_filter_pushdown = false;
         let planner = WindowPlanner::standing(&state, &standing);
@@ -200,7 +204,8 @@ pub struct StandingQuery {
     has_history: bool,
     silence: Silence,
     live: LiveParts,
-    windows_decided: u64,
+    /// Whether a sum that the last answer was made of does not fit.
+    saturation: SaturationFlag,
     sessions: Option<SessionsRead>,
     panes: SharedPanes,
     cache: Arc<HistoryCache>,
@@ -260,7 +265,7 @@ impl StandingQuery {
             has_history: found.has_history,
             silence,
             live: LiveParts::default(),
-            windows_decided: 0,
+            saturation: standing.saturation.clone(),
             sessions: None,
             panes,
             cache: Arc::clone(cache),
@@ -391,7 +396,12 @@ impl StandingQuery {
 
     /// Windows whose rows decided that there is no answer, whatever history has, so that it was not asked.
     pub fn windows_decided(&self) -> u64 {
-        self.windows_decided
+        self.live.windows_decided()
+    }
+
+    /// Whether a sum that the last answer was made of does not fit into 64 bits, so that the nearest number that does stands for it.
+    pub fn is_saturated(&self) -> bool {
+        self.saturation.is_set()
     }
 
     /// Columns of the answer.
@@ -409,6 +419,7 @@ impl StandingQuery {
         history: Option<&Arc<Snapshot>>,
         time_max: Duration,
     ) -> Result<Vec<RecordBatch>, EngineError> {
+        self.saturation.clear();
         let first = rows.iter().zip(&self.windows).filter(|(_, spec)| spec.is_some()).map(|(rows, _)| rows.window);
         // history ends where the shortest of the windows begins
         let window = first.max_by_key(|window| window.start_ms).unwrap_or_default();
@@ -419,7 +430,9 @@ impl StandingQuery {
         let answer = self.put(rows, history, until).and_then(|()| self.run(window, until));
         *self.slot.held() = SlotContent::default();
         let answer = answer?;
-        self.windows_decided += u64::from(answer.is_none());
+        if answer.is_none() {
+            self.live.add_decided();
+        }
         Ok(answer.unwrap_or_default())
     }
 
@@ -429,7 +442,8 @@ impl StandingQuery {
         for (number, (aggregate, _)) in self.panes.aggregates.iter().enumerate() {
             let Some(WindowRows { window, panes }) = rows.get(aggregate.relation) else { continue };
             let made = panes.iter().map(|pane| pane.aggregated(number, |batches| self.make(number, batches, until)));
-            let batches = made.collect::<Result<Vec<_>, EngineError>>()?.into_iter().flatten().collect();
+            let made = made.collect::<Result<Vec<_>, EngineError>>()?.into_iter();
+            let batches = made.flat_map(|made| made.noted_in(&self.saturation)).collect();
             aggregated.push(RelationRows { window: *window, batches });
         }
         if self.panes.is_releasing {
@@ -444,14 +458,14 @@ impl StandingQuery {
     }
 
     /// Makes what an aggregate has of rows of a pane.
-    fn make(&self, number: usize, batches: Vec<RecordBatch>, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
-        let Some((aggregate, plan)) = self.panes.aggregates.get(number) else { return Ok(Vec::new()) };
+    fn make(&self, number: usize, batches: Vec<RecordBatch>, until: Instant) -> Result<MadeRows, EngineError> {
+        let Some((aggregate, plan)) = self.panes.aggregates.get(number) else { return Ok(MadeRows::default()) };
         let mut of_pane = vec![RelationRows::default(); self.windows.len()];
         if let Some(place) = of_pane.get_mut(aggregate.relation) {
             place.batches = batches;
         }
         self.slot.held().rows = of_pane;
-        self.collected_again(plan, until)
+        MadeRows::of(&self.saturation, || self.collected_again(plan, until))
     }
 
     /// The answer; `None` when the rows of the window decided that there is none.
@@ -466,7 +480,7 @@ impl StandingQuery {
         if self.bounds.iter().any(|bound| is_worth(bound.every_ms)) {
             plan = self
                 .cache
-                .substituted(plan, |part, octets_max| self.wide_answer(part, until, octets_max))?
+                .substituted(plan, &self.saturation, |part, octets_max| self.wide_answer(part, until, octets_max))?
                 .map_err(EngineError::plan)?;
         }
         let parts = live_parts(&plan).map_err(EngineError::plan)?;
@@ -554,25 +568,7 @@ impl StandingQuery {
         until: Instant,
         octets_max: usize,
     ) -> Result<Option<Vec<RecordBatch>>, EngineError> {
-        let task = self.context.task_ctx();
-        let rows = async {
-            let mut stream = execute_stream(plan, task).map_err(EngineError::run)?;
-            let (mut batches, mut octets) = (Vec::new(), 0);
-            loop {
-                let next = tokio::time::timeout_at(until.into(), stream.next()).await;
-                let Ok(next) = next else { return Err(EngineError::AnswerTime) };
-                let Some(batch) = next else { return Ok(Some(batches)) };
-                let batch = batch.map_err(EngineError::run)?;
-                octets += batch.get_array_memory_size();
-                if octets > octets_max {
-                    return Ok(None);
-                }
-                if batch.num_rows() > 0 {
-                    batches.push(batch);
-                }
-            }
-        };
-        runtime.block_on(rows)
+        runtime.block_on(collected::until(until, plan, self.context.task_ctx(), octets_max))
     }
 
     /// How the statement is answered: its windows, columns and plan.

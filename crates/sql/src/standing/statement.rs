@@ -8,6 +8,7 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use weir_flow::schema::arrow_type;
 use weir_flow::{Column, ColumnType};
+use weir_query::SaturationFlag;
 
 use super::key_rows::KeyRows;
 use super::session::SessionRelation;
@@ -77,6 +78,8 @@ pub(crate) struct StatementContext {
     pub(crate) rows: Arc<KeyRows>,
     /// The time of rows of flows that history goes by.
     pub(crate) time: Column,
+    /// Noted by its sums when they do not fit.
+    pub(crate) saturation: SaturationFlag,
     pub(crate) found: Mutex<StatementRelations>,
 }
 

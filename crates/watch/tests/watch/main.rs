@@ -14,6 +14,7 @@ mod oracle;
 mod page;
 mod panes;
 mod paper;
+mod saturated;
 mod scene;
 mod sessions;
 mod threads;

@@ -11,10 +11,9 @@
 
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
-
 use super::{StandingEngine, StandingQuery};
 use crate::EngineError;
+use crate::standing::made_rows::MadeRows;
 use crate::standing::pane_rows::{WindowPane, count, count_aggregated};
 use crate::standing::slot::{RelationRows, SlotContent};
 use crate::standing::{QuerySetup, WindowRows};
@@ -70,7 +69,7 @@ impl StandingQuery {
                         last.batches = batches;
                     }
                     self.slot.held().rows.clone_from(&made);
-                    self.collected_again(plan, until)
+                    MadeRows::of(&self.saturation, || self.collected_again(plan, until))
                 })?;
             }
         }
@@ -84,7 +83,7 @@ struct PaneAggregate<'a> {
     aggregate: usize,
     /// How many rows these were.
     rows: u64,
-    batches: Vec<RecordBatch>,
+    made: MadeRows,
 }
 
 /// Keeps what aggregates make of rows in the place of these, where that is less.
@@ -99,10 +98,10 @@ fn replace_rows(query: &StandingQuery, windows: &[WindowRows], until: Instant) -
                 continue;
             }
             let rows = count(&lacking);
-            let batches = query.make(number, lacking, until)?;
+            let of_pane = query.make(number, lacking, until)?;
             of_aggregate += rows;
-            rows_made += count_aggregated(&batches);
-            made.push(PaneAggregate { pane, aggregate: number, rows, batches });
+            rows_made += count_aggregated(&of_pane.batches);
+            made.push(PaneAggregate { pane, aggregate: number, rows, made: of_pane });
         }
         rows_lacking = of_aggregate.max(rows_lacking);
         // what others make is not needed to know it
@@ -110,8 +109,8 @@ fn replace_rows(query: &StandingQuery, windows: &[WindowRows], until: Instant) -
             return Ok(());
         }
     }
-    for PaneAggregate { pane, aggregate, rows, batches } in made {
-        pane.keep_aggregated(aggregate, rows, batches);
+    for PaneAggregate { pane, aggregate, rows, made } in made {
+        pane.keep_aggregated(aggregate, rows, made);
     }
     if query.panes.is_releasing {
         let panes = windows.iter().flat_map(|window| &window.panes);
