@@ -21,7 +21,8 @@ use crate::texts::{TEXT_FIELDS_MAX, TextFields};
 const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
     [(322, TimeForm::Seconds), (323, TimeForm::Millis), (324, TimeForm::Ntp), (325, TimeForm::Ntp)];
 
-/// `flowDurationMilliseconds` and `flowDurationMicroseconds`. The first is preferred: the 32 bits of the other hold 71 minutes.
+/// `flowDurationMilliseconds` and `flowDurationMicroseconds`. The first is preferred: the 32 bits of the other hold 71
+/// minutes.
 const DURATIONS: [(u16, DurationForm); 2] = [(161, DurationForm::Millis), (162, DurationForm::Micros)];
 
 /// Columns of what the headers of packets say. Where packets have several headers of a kind because they travel in a
