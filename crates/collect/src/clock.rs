@@ -38,6 +38,25 @@ pub(crate) enum TimeForm {
     DeltaMicros,
 }
 
+/// How a field represents for how long a flow lasted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DurationForm {
+    /// `flowDurationMilliseconds`.
+    Millis,
+    /// `flowDurationMicroseconds`.
+    Micros,
+}
+
+impl DurationForm {
+    /// Whole milliseconds; what is less than one is left out, as it is of [`TimeForm::DeltaMicros`].
+    pub(crate) fn to_ms(self, value: u64) -> i64 {
+        match self {
+            Self::Millis => saturated(value),
+            Self::Micros => saturated(value / 1000),
+        }
+    }
+}
+
 /// 2000-01-01: before it no exporter of today can have measured a flow.
 pub(crate) const CLOCKS_BEGIN_MS: i64 = 946_684_800_000;
 
@@ -144,6 +163,14 @@ mod tests {
             check(form, 1 << 63, i64::MAX);
             check(form, u64::MAX, i64::MAX);
         }
+    }
+
+    #[test]
+    fn durations_are_of_whole_milliseconds() {
+        assert_eq!(DurationForm::Millis.to_ms(1_500), 1_500);
+        assert_eq!(DurationForm::Micros.to_ms(1_500_999), 1_500);
+        assert_eq!(DurationForm::Micros.to_ms(999), 0);
+        assert_eq!(DurationForm::Millis.to_ms(u64::MAX), i64::MAX);
     }
 
     #[test]

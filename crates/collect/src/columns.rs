@@ -13,7 +13,7 @@ use crate::domain::DomainTemplates;
 use crate::domain_key::DomainKey;
 use crate::lists;
 use crate::observed::{self, ObservedPacket};
-use crate::plan::{IcmpFields, IntervalForm, Op, Plan};
+use crate::plan::{DurationField, IcmpFields, IntervalForm, Op, Plan, TimeField};
 use crate::records::{Records, is_set};
 use crate::sampling::Rate;
 use crate::{section, texts};
@@ -71,8 +71,12 @@ pub(crate) fn write(
                 let name = |at| known.names.name(known.key, number, records.octets(&positions, at));
                 (0..records.len()).for_each(|at| target.push(name(at).map(str::as_bytes)));
             }
-            Op::Time { column, field, form, init_time } => {
-                write_time(builder.time(column), field, (form, init_time), records, clock);
+            Op::Time { column, time } => write_time(builder.time(column), time, records, clock),
+            Op::TimeByDuration { column, known, duration } => {
+                let is_end = matches!(column, Column::End | Column::EndReverse);
+                let target = builder.time(column);
+                let time = |at| time_by_duration(records, at, (known, duration), is_end, clock);
+                (0..records.len()).for_each(|at| target.push(time(at)));
             }
         }
     }
@@ -213,14 +217,12 @@ fn write_either(target: &mut OctetsColumn, first: usize, second: usize, records:
 
 fn write_time(
     target: &mut NumberColumn<arrow::datatypes::TimestampMillisecondType>,
-    field: usize,
-    (form, init_time): (TimeForm, Option<usize>),
+    time: TimeField,
     records: Records<'_>,
     clock: &MessageClock,
 ) {
-    let base = init_time.filter(|_| form == TimeForm::Uptime);
     if let (FieldPositions::Fixed { offset, stride, length: 4 }, TimeForm::Uptime, Some(uptime), None) =
-        (records.located.field(field), form, clock.uptime_ms, base)
+        (records.located.field(time.field), time.form, clock.uptime_ms, time.init_time)
     {
         let export_ms = clock.export_ms;
         target.extend(records.strided::<4>(offset, stride).map(|octets| {
@@ -229,12 +231,31 @@ fn write_time(
         }));
         return;
     }
-    for record in 0..records.len() {
-        // an uptime has 32 bits and wraps, so it counts back from the uptime at the export
-        let clock = match base.and_then(|base| records.number(base, record)) {
-            Some(base) => MessageClock { uptime_ms: Some(clock.export_ms.wrapping_sub(base as i64) as u32), ..*clock },
-            None => *clock,
-        };
-        target.push(records.number(field, record).and_then(|value| form.to_ms(value, &clock)));
-    }
+    (0..records.len()).for_each(|record| target.push(time_ms(records, record, time, clock)));
+}
+
+/// The time that a field of a record has, in milliseconds since the epoch.
+#[inline]
+fn time_ms(records: Records<'_>, record: usize, time: TimeField, clock: &MessageClock) -> Option<i64> {
+    let TimeField { field, form, init_time } = time;
+    let base = init_time.filter(|_| form == TimeForm::Uptime);
+    // an uptime has 32 bits and wraps, so it counts back from the uptime at the export
+    let clock = match base.and_then(|base| records.number(base.into(), record)) {
+        Some(base) => MessageClock { uptime_ms: Some(clock.export_ms.wrapping_sub(base as i64) as u32), ..*clock },
+        None => *clock,
+    };
+    records.number(field, record).and_then(|value| form.to_ms(value, &clock))
+}
+
+/// The end of a flow by its start and for how long it lasted, or its start by its end.
+fn time_by_duration(
+    records: Records<'_>,
+    record: usize,
+    (known, duration): (TimeField, DurationField),
+    is_end: bool,
+    clock: &MessageClock,
+) -> Option<i64> {
+    let known_ms = time_ms(records, record, known, clock)?;
+    let duration_ms = duration.form.to_ms(records.number(duration.field, record)?);
+    Some(if is_end { known_ms.saturating_add(duration_ms) } else { known_ms.saturating_sub(duration_ms) })
 }

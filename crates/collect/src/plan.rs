@@ -4,13 +4,14 @@
 //! preferred element gets it and the others are kept among the elements without a column, so nothing is lost. Every
 //! field whose length a column cannot hold is kept there as well.
 
-use weir_flow::{Column, ColumnType, registry};
+use weir_flow::registry::{self, REVERSE_ENTERPRISE};
+use weir_flow::{Column, ColumnType};
 use weir_wire::element::PADDING_OCTETS;
 use weir_wire::fixed::FixedFormat;
 use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH};
 
 use crate::applications::ApplicationNumber;
-use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
+use crate::clock::{DurationForm, SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
 use crate::sampling::SelectionFields;
 use crate::section::Section;
@@ -19,6 +20,10 @@ use crate::texts::{TEXT_FIELDS_MAX, TextFields};
 /// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
 const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
     [(322, TimeForm::Seconds), (323, TimeForm::Millis), (324, TimeForm::Ntp), (325, TimeForm::Ntp)];
+
+/// `flowDurationMilliseconds` and `flowDurationMicroseconds`. The first is preferred: the 32 bits of the other hold 71
+/// minutes.
+const DURATIONS: [(u16, DurationForm); 2] = [(161, DurationForm::Millis), (162, DurationForm::Micros)];
 
 /// Columns of what the headers of packets say. Where packets have several headers of a kind because they travel in a
 /// tunnel, a template has an element once for each, the outermost first (RFC 7011 section 8). The columns take the
@@ -55,7 +60,32 @@ pub(crate) enum Op {
     /// The name of an application by its number.
     ApplicationName { field: usize, number: ApplicationNumber },
     /// A time.
-    Time { column: Column, field: usize, form: TimeForm, init_time: Option<usize> },
+    Time { column: Column, time: TimeField },
+    /// An end by the start of the flow and for how long it lasted, or a start by its end.
+    TimeByDuration { column: Column, known: TimeField, duration: DurationField },
+}
+
+/// A field with a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimeField {
+    pub field: usize,
+    pub form: TimeForm,
+    /// Of an uptime, the field with the time that it counts from.
+    pub init_time: Option<u16>,
+}
+
+impl TimeField {
+    /// Whether every record has a time there. An uptime in IPFIX may have no base.
+    fn is_always_known(self, fields: &[FieldSpecifier], header_uptime: bool) -> bool {
+        fields[self.field].length <= 8 && (self.form != TimeForm::Uptime || header_uptime)
+    }
+}
+
+/// A field that says for how long a flow lasted. It has at most the four octets of its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DurationField {
+    pub field: usize,
+    pub form: DurationForm,
 }
 
 /// Fields with the type and the code of ICMP in one number.
@@ -91,7 +121,8 @@ impl Op {
             | Self::Text { column, .. }
             | Self::EitherFlag { column, .. }
             | Self::IcmpPart { column, .. }
-            | Self::Time { column, .. } => column,
+            | Self::Time { column, .. }
+            | Self::TimeByDuration { column, .. } => column,
             Self::Interval { .. } => Column::SamplingInterval,
             Self::ApplicationName { .. } => Column::Application,
         }
@@ -114,13 +145,17 @@ impl Op {
             | Self::Text { .. }
             | Self::ApplicationName { .. } => return None,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
-            Self::Time { field, form, init_time, .. } => {
+            Self::Time { time: TimeField { field, form, init_time }, .. } => {
                 let is_held = match form {
                     TimeForm::Seconds | TimeForm::Millis => true,
                     TimeForm::Uptime => header_uptime && init_time.is_none() && length(field) <= 4,
                     TimeForm::Ntp | TimeForm::DeltaMicros => false,
                 };
                 (field, is_held)
+            }
+            // it is what lies between the two columns, in whole milliseconds
+            Self::TimeByDuration { known, duration, .. } => {
+                (duration.field, duration.form == DurationForm::Millis && known.is_always_known(fields, header_uptime))
             }
         };
         is_held.then_some(field)
@@ -197,6 +232,7 @@ impl Plan {
         for claims in claims_of(fields).chunk_by(|one, other| one.column == other.column) {
             plan.place(claims, fields);
         }
+        plan.place_durations(fields);
         plan.place_event_time(fields);
         plan.place_flags(fields);
         plan.place_icmp(fields);
@@ -213,7 +249,7 @@ impl Plan {
         plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
         plan.selection = SelectionFields::of(fields, plan.field_of(Column::SamplerId));
         for op in &plan.ops {
-            if let Op::Time { field, form: TimeForm::Uptime, init_time, .. } = *op {
+            if let Op::Time { time: TimeField { field, form: TimeForm::Uptime, init_time }, .. } = *op {
                 plan.needs_uptime |= init_time.is_none();
                 if fields[field].length == 8 {
                     plan.wide_uptimes.push(field);
@@ -227,6 +263,14 @@ impl Plan {
     fn field_of(&self, wanted: Column) -> Option<usize> {
         self.ops.iter().find_map(|op| match *op {
             Op::Number { column, field } if column == wanted => Some(field),
+            _ => None,
+        })
+    }
+
+    /// The field that a column of times is filled from.
+    fn time_of(&self, wanted: Column) -> Option<TimeField> {
+        self.ops.iter().find_map(|op| match *op {
+            Op::Time { column, time } if column == wanted => Some(time),
             _ => None,
         })
     }
@@ -260,7 +304,7 @@ impl Plan {
                 Op::Text { column, texts: self.texts.len() - 1 }
             }
             ColumnType::Time => match TimeForm::of_element(fields[field].element.id) {
-                Some(form) => Op::Time { column, field, form, init_time: init_time(fields) },
+                Some(form) => Op::Time { column, time: TimeField { field, form, init_time: init_time(fields) } },
                 None => return,
             },
             _ => Op::Number { column, field },
@@ -277,7 +321,30 @@ impl Plan {
         let Some((field, form)) = event else { return };
         for column in [Column::Start, Column::End] {
             if !self.writes(column) {
-                self.ops.push(Op::Time { column, field, form, init_time: None });
+                self.ops.push(Op::Time { column, time: TimeField { field, form, init_time: None } });
+            }
+        }
+    }
+
+    /// Of records that have one of their times and for how long the flow lasted, the other time follows; of records
+    /// without any time a duration says nothing about one.
+    fn place_durations(&mut self, fields: &[FieldSpecifier]) {
+        let directions =
+            [(0, Column::Start, Column::End), (REVERSE_ENTERPRISE, Column::StartReverse, Column::EndReverse)];
+        for (enterprise, start, end) in directions {
+            let (column, known) = match (self.time_of(start), self.time_of(end)) {
+                (Some(start), None) => (end, start),
+                (None, Some(end)) => (start, end),
+                _ => continue,
+            };
+            let duration = DURATIONS.iter().find_map(|&(id, form)| {
+                let is_meant = |field: &FieldSpecifier| {
+                    field.element == ElementId { enterprise, id } && (1..=4).contains(&field.length)
+                };
+                Some(DurationField { field: fields.iter().position(is_meant)?, form })
+            });
+            if let Some(duration) = duration {
+                self.ops.push(Op::TimeByDuration { column, known, duration });
             }
         }
     }
@@ -452,10 +519,11 @@ fn both_families(claims: &[Claim], fields: &[FieldSpecifier]) -> Option<(usize, 
     Some((v4.min(v6), v4.max(v6)))
 }
 
-fn init_time(fields: &[FieldSpecifier]) -> Option<usize> {
-    fields
-        .iter()
-        .position(|field| field.element.enterprise == 0 && field.element.id == SYSTEM_INIT_TIME_MS && field.length <= 8)
+fn init_time(fields: &[FieldSpecifier]) -> Option<u16> {
+    let is_meant = |field: &FieldSpecifier| {
+        field.element.enterprise == 0 && field.element.id == SYSTEM_INIT_TIME_MS && field.length <= 8
+    };
+    fields.iter().position(is_meant).map(|field| field as u16)
 }
 
 /// CERT's enterprise number, and its elements that a column is made of.

@@ -11,9 +11,11 @@ pub(crate) mod part;
 mod rate;
 mod samplers;
 mod selection;
+mod sequence;
 
 pub(crate) use fields::SamplerFields;
 pub(crate) use part::Sampler;
 pub(crate) use rate::Rate;
 pub(crate) use samplers::{SamplerChange, Samplers, SamplersLearned, StoredSamplers};
 pub(crate) use selection::{KnownSamplers, SamplingInForce, SelectionFields};
+pub(crate) use sequence::SequenceSelectors;

@@ -111,6 +111,8 @@ impl LearnedOptions {
         }
         let free = samplers_free.saturating_sub(domain.samplers.len());
         domain.samplers.restore_sequences(samplers.sequences.into_iter().take(free));
+        let free = samplers_free.saturating_sub(domain.samplers.len());
+        domain.samplers.restore_filters(samplers.filters.into_iter().take(free));
         self.samplers += domain.samplers.len();
         self.shares.take(domain.key.session.source.ip(), domain.samplers.len());
         domain.templates.learn_lists(lists);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     fn stored(intervals: Vec<(Sampler, u32)>) -> StoredSamplers {
-        StoredSamplers { intervals, sequences: Vec::new() }
+        StoredSamplers { intervals, ..StoredSamplers::default() }
     }
 
     #[test]

@@ -177,6 +177,22 @@ fn an_uptime_is_kept_where_no_header_tells_what_it_counts_from() {
 }
 
 #[test]
+fn a_duration_is_kept_where_no_column_holds_it() {
+    let kept = |fields: &[(u32, u16, u16)], header_uptime| {
+        let plan = compile(&template(fields), header_uptime);
+        assert!(plan.writes(Column::Start) && plan.writes(Column::End), "{fields:?}");
+        plan.leftovers.iter().map(|leftover| leftover.id).collect::<Vec<_>>()
+    };
+    assert!(kept(&[(0, 152, 8), (0, 161, 4)], false).is_empty());
+    assert!(kept(&[(0, 161, 4), (0, 21, 4)], true).is_empty());
+    // microseconds, and an uptime of IPFIX, which may have no base
+    assert_eq!(kept(&[(0, 152, 8), (0, 162, 4)], false), [162]);
+    assert_eq!(kept(&[(0, 22, 4), (0, 161, 4)], false), [22, 161]);
+    // next to a start and an end it is something else
+    assert_eq!(kept(&[(0, 152, 8), (0, 153, 8), (0, 161, 4)], false), [161]);
+}
+
+#[test]
 fn few_fields_of_text_are_looked_at_for_one_column() {
     let plan = compile(&template(&[(35632, 188, 8); 200]), false);
     assert_eq!(plan.texts, [TextFields { column: Column::ServerName, fields: vec![0, 1, 2, 3] }]);

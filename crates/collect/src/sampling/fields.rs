@@ -4,7 +4,12 @@ use weir_wire::{ElementId, ScopeType, Template};
 
 use super::part::{Part, Sampler};
 use super::rate::Rate;
+use super::sequence::{SELECTORS_MAX, SequenceSelectors};
 use crate::records::Records;
+
+/// `selectorAlgorithm`, and its value for filters that match properties of packets (RFC 5477 section 8.2.1).
+const SELECTOR_ALGORITHM: u16 = 304;
+const PROPERTY_MATCH: u64 = 5;
 
 /// What the scopes of options name, without sampler and Observation Domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +70,37 @@ impl ScopeSubject {
     }
 }
 
+/// Where an options template has which values of a hash select a packet (RFC 5476 section 6.5.2.6). A hash selects as a
+/// sampler would that has the share of these values as its rate (RFC 5475 section 6.2).
+#[derive(Debug, Clone)]
+struct HashFields {
+    /// The least and the greatest value that there are.
+    output: (usize, usize),
+    /// The same of the values that select, of which there may be several ranges.
+    selected: Box<[(usize, usize)]>,
+}
+
+impl HashFields {
+    fn rate(&self, records: Records<'_>, record: usize) -> Option<Rate> {
+        let values = |(least, greatest): (usize, usize)| {
+            let (least, greatest) = (records.number(least, record)?, records.number(greatest, record)?);
+            Some(greatest.checked_sub(least)?.saturating_add(1))
+        };
+        let mut selected = 0_u64;
+        for range in &self.selected {
+            selected = selected.saturating_add(values(*range)?);
+        }
+        Rate::new(selected, values(self.output)?)
+    }
+}
+
 /// Where an options template has what describes samplers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct SamplerFields {
     sampler: Option<usize>,
-    /// Whether records name more than one sampler.
-    has_several: bool,
+    /// All samplers that records name, or one more than a Selection Sequence may have.
+    selectors: Box<[usize]>,
+    algorithm: Option<usize>,
     subject: ScopeSubject,
     /// The Observation Domain that options are about.
     domain: Option<usize>,
@@ -80,6 +110,7 @@ pub(crate) struct SamplerFields {
     size: Option<usize>,
     population: Option<usize>,
     probability: Option<usize>,
+    hash: Option<HashFields>,
 }
 
 impl SamplerFields {
@@ -92,10 +123,18 @@ impl SamplerFields {
         let position = |id: u16| positions(id).next();
         let scopes = template.filled_fields().filter(|(field, _)| *field < template.scope_count());
         let scopes = scopes.map(|(field, specifier)| (field, Scope::of(specifier.element, netflow9)));
+        // selectorId, samplerId
+        let sampler = position(302).or(position(48));
+        let others = positions(302).skip(1);
+        let algorithm = position(SELECTOR_ALGORITHM);
+        // hashOutputRangeMin and Max, hashSelectedRangeMin and Max
+        let output = algorithm.and_then(|_| position(329).zip(position(330)));
+        let hash = output.map(|output| HashFields { output, selected: positions(331).zip(positions(332)).collect() });
         Self {
-            // selectorId, samplerId
-            sampler: position(302).or(position(48)),
-            has_several: positions(302).nth(1).is_some(),
+            sampler,
+            selectors: sampler.into_iter().chain(others).take(SELECTORS_MAX + 1).collect(),
+            algorithm,
+            hash,
             domain: scopes.clone().find(|(_, scope)| *scope == Scope::Part(Part::Domain)).map(|(field, _)| field),
             subject: scopes.fold(ScopeSubject::Whole, |subject, (field, scope)| subject.within(field, scope)),
             // samplingInterval, samplerRandomInterval
@@ -133,11 +172,19 @@ impl SamplerFields {
         }
     }
 
-    /// The Selection Sequence that a record describes, and its Selector where it has just one (RFC 5476 section 6.5.1).
-    pub(super) fn sequence(&self, records: Records<'_>, record: usize) -> Option<(u64, Option<u64>)> {
+    /// The Selection Sequence that a record describes, and its Selectors (RFC 5476 section 6.5.1).
+    pub(super) fn sequence(&self, records: Records<'_>, record: usize) -> Option<(u64, SequenceSelectors)> {
         let ScopeSubject::Part(Part::SelectionSequence, field) = self.subject else { return None };
-        let selector = self.sampler(records, record)?;
-        Some((records.number(field, record)?, Some(selector).filter(|_| !self.has_several)))
+        self.sampler?;
+        let selectors = self.selectors.iter().map(|selector| records.number(*selector, record));
+        Some((records.number(field, record)?, selectors.collect::<Option<SequenceSelectors>>()?))
+    }
+
+    /// The Selector that a record describes, and whether it matches properties of packets (RFC 5476 section 6.5.2.5):
+    /// such a filter selects a part of them, of which it takes all.
+    pub(super) fn filter(&self, records: Records<'_>, record: usize) -> Option<(u64, bool)> {
+        let algorithm = records.number(self.algorithm?, record)?;
+        Some((self.sampler(records, record)?, algorithm == PROPERTY_MATCH))
     }
 
     /// The rate that a record reports: the first of the possible fields that makes sense.
@@ -155,6 +202,7 @@ impl SamplerFields {
             // Cisco IOS XR reports n out of N and in the same record an interval of 1, which means nothing then
             .or_else(|| Rate::new(number(self.size)?, number(self.population)?))
             .or_else(probability)
+            .or_else(|| self.hash.as_ref()?.rate(records, record))
             // alone it is what some exporters have for an interval, which 1 cannot be
             .or_else(|| plain(self.packets).filter(|rate| rate.observed > 1))
     }

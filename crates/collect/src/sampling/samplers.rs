@@ -7,10 +7,12 @@ use std::hash::Hash;
 use super::fields::SamplerFields;
 use super::part::{Part, Parts, Sampler};
 use super::rate::Rate;
+use super::sequence::SequenceSelectors;
 use crate::records::Records;
 
-/// Most samplers of a kind (numbered, of each kind of part, Selection Sequences) of one domain that are remembered; the
-/// oldest knowledge stays, what comes later is counted. Of all kinds there are no more than the limits on samplers allow.
+/// Most samplers of a kind (numbered, of each kind of part, Selection Sequences, filters) of one domain that are
+/// remembered; the oldest knowledge stays, what comes later is counted. Of all kinds there are no more than the limits on
+/// samplers allow.
 const SAMPLERS_MAX: usize = 1_024;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -30,8 +32,10 @@ struct PartSamplers {
     intervals: Map<(Part, u64), u32>,
     /// Of each kind of part for which there are any.
     tallies: Vec<Tally>,
-    /// The Selectors of Selection Sequences; `None` for one that has several, whose rates do not just add up.
-    sequences: Map<u64, Option<u64>>,
+    /// The Selectors of Selection Sequences.
+    sequences: Map<u64, SequenceSelectors>,
+    /// Selectors that were reported as filters which match properties, and whether they still are.
+    filters: Map<u64, bool>,
 }
 
 /// What the intervals of all parts of a kind have in common.
@@ -102,8 +106,10 @@ impl PartSamplers {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StoredSamplers {
     pub intervals: Vec<(Sampler, u32)>,
-    /// Selection Sequences, and the Selector of each that has just one.
-    pub sequences: Vec<(u64, Option<u64>)>,
+    /// Selection Sequences, and the Selectors of each.
+    pub sequences: Vec<(u64, SequenceSelectors)>,
+    /// Selectors that match properties.
+    pub filters: Vec<u64>,
 }
 
 /// What was learned from Options Data Records.
@@ -111,7 +117,7 @@ pub(crate) struct StoredSamplers {
 pub(crate) struct SamplersLearned {
     /// Intervals that are others than before.
     pub changes: Vec<SamplerChange>,
-    /// Whether a Selection Sequence is another than before.
+    /// Whether a Selection Sequence is another than before, or other Selectors match properties.
     pub sequences_changed: bool,
     /// Samplers not known before.
     pub new: usize,
@@ -119,6 +125,21 @@ pub(crate) struct SamplersLearned {
     pub refused: u64,
     /// Rates of what no flow can be compared with.
     pub unmatched: u64,
+}
+
+impl SamplersLearned {
+    /// Takes that something besides an interval was set: a Selection Sequence, or that a Selector matches properties.
+    fn note<V: PartialEq>(&mut self, before: &PreviousValue<V>, now: &V, free: &mut usize) {
+        match before {
+            PreviousValue::Known(before) => self.sequences_changed |= before.as_ref() != Some(now),
+            PreviousValue::New => {
+                *free -= 1;
+                self.new += 1;
+                self.sequences_changed = true;
+            }
+            PreviousValue::OverLimit => self.refused += 1,
+        }
+    }
 }
 
 /// The interval of a sampler before, if it was known, and now.
@@ -136,10 +157,11 @@ impl Samplers {
         self.any.is_none() && self.len() == 0
     }
 
-    /// Samplers with a number or part of their own, and Selection Sequences.
+    /// Samplers with a number or part of their own, Selection Sequences and filters.
     pub(crate) fn len(&self) -> usize {
         let of_parts = self.of_parts.as_deref();
-        self.by_id.len() + of_parts.map_or(0, |parts| parts.intervals.len() + parts.sequences.len())
+        let of_parts = of_parts.map_or(0, |parts| parts.intervals.len() + parts.sequences.len() + parts.filters.len());
+        self.by_id.len() + of_parts
     }
 
     fn tallies(&self) -> &[Tally] {
@@ -208,10 +230,16 @@ impl Samplers {
         self.of_parts.as_deref().is_some_and(|parts| !parts.sequences.is_empty())
     }
 
-    /// The interval of the Selector of a Selection Sequence.
+    /// The interval of a Selection Sequence: the product of those of its Selectors, since each selects from what the one
+    /// before it has selected. There is none while one of them is not known, or beyond 32 bits.
     pub(crate) fn of_sequence(&self, sequence: u64) -> Option<u32> {
-        let selector = self.of_parts.as_deref().and_then(|parts| parts.sequences.get(&sequence).copied().flatten());
-        selector.and_then(|selector| self.numbered(selector))
+        let parts = self.of_parts.as_deref()?;
+        let interval = |selector: u64| match parts.filters.get(&selector) {
+            Some(true) => Some(1),
+            _ => self.numbered(selector),
+        };
+        let (first, others) = parts.sequences.get(&sequence)?.numbers().split_first()?;
+        others.iter().try_fold(interval(*first)?, |product, selector| product.checked_mul(interval(*selector)?))
     }
 }
 
@@ -228,9 +256,11 @@ impl Samplers {
     /// What is to be remembered.
     pub(crate) fn stored(&self) -> StoredSamplers {
         let sequences = self.of_parts.iter().flat_map(|parts| parts.sequences.iter());
+        let filters = self.of_parts.iter().flat_map(|parts| parts.filters.iter());
         StoredSamplers {
             intervals: self.all().collect(),
-            sequences: sequences.map(|(&sequence, &selector)| (sequence, selector)).collect(),
+            sequences: sequences.map(|(&sequence, &selectors)| (sequence, selectors)).collect(),
+            filters: filters.filter(|(_, matches)| **matches).map(|(&selector, _)| selector).collect(),
         }
     }
 
@@ -265,12 +295,31 @@ impl Samplers {
         }
     }
 
-    /// Sets of which Selector a Selection Sequence consists, if of one; there may be so many of them.
-    fn set_sequence(&mut self, sequence: u64, selector: Option<u64>, limit: usize) -> PreviousValue<Option<u64>> {
+    /// Sets of which Selectors a Selection Sequence consists; there may be so many of them.
+    fn set_sequence(
+        &mut self,
+        sequence: u64,
+        selectors: SequenceSelectors,
+        limit: usize,
+    ) -> PreviousValue<SequenceSelectors> {
         if limit == 0 && self.of_parts.is_none() {
             return PreviousValue::OverLimit;
         }
-        set_within(&mut self.of_parts.get_or_insert_default().sequences, limit, sequence, selector)
+        set_within(&mut self.of_parts.get_or_insert_default().sequences, limit, sequence, selectors)
+    }
+
+    /// Sets that a Selector matches properties; there may be so many of them.
+    fn set_filter(&mut self, selector: u64, limit: usize) -> PreviousValue<bool> {
+        if limit == 0 && self.of_parts.is_none() {
+            return PreviousValue::OverLimit;
+        }
+        set_within(&mut self.of_parts.get_or_insert_default().filters, limit, selector, true)
+    }
+
+    /// Takes that a Selector does not match properties. Returns whether it did before.
+    fn end_filter(&mut self, selector: u64) -> bool {
+        let filters = self.of_parts.as_deref_mut().map(|parts| &mut parts.filters);
+        filters.and_then(|filters| filters.get_mut(&selector)).is_some_and(std::mem::take)
     }
 
     /// Learns from Options Data Records of this Observation Domain. `free` is how many samplers more may be remembered.
@@ -284,18 +333,20 @@ impl Samplers {
         let limit = |free: usize| if free > 0 { SAMPLERS_MAX } else { 0 };
         let mut learned = SamplersLearned::default();
         for record in 0..records.len() {
-            if let Some((sequence, selector)) = fields.sequence(records, record) {
-                match self.set_sequence(sequence, selector, limit(free)) {
-                    PreviousValue::Known(before) => learned.sequences_changed |= before != Some(selector),
-                    PreviousValue::New => {
-                        free -= 1;
-                        learned.new += 1;
-                        learned.sequences_changed = true;
-                    }
-                    PreviousValue::OverLimit => learned.refused += 1,
-                }
+            if let Some((sequence, selectors)) = fields.sequence(records, record) {
+                let before = self.set_sequence(sequence, selectors, limit(free));
+                learned.note(&before, &selectors, &mut free);
             }
-            let Some(interval) = fields.rate(records, record).and_then(Rate::interval) else { continue };
+            let Some(interval) = fields.rate(records, record).and_then(Rate::interval) else {
+                match fields.filter(records, record) {
+                    Some((selector, true)) => {
+                        learned.note(&self.set_filter(selector, limit(free)), &true, &mut free);
+                    }
+                    Some((selector, false)) => learned.sequences_changed |= self.end_filter(selector),
+                    None => {}
+                }
+                continue;
+            };
             let Some(sampler) = fields.subject(records, record, domain) else {
                 learned.unmatched += 1;
                 continue;
@@ -312,6 +363,9 @@ impl Samplers {
                     continue;
                 }
             };
+            if let Sampler::Numbered(selector) = sampler {
+                learned.sequences_changed |= self.end_filter(selector);
+            }
             match learned.changes.last_mut() {
                 // as short a record as may be is about the only sampler of a domain, and thousands fit into a set
                 Some(last) if last.sampler == sampler => last.now = interval,
@@ -323,9 +377,16 @@ impl Samplers {
     }
 
     /// Sets Selection Sequences that were known before.
-    pub(crate) fn restore_sequences(&mut self, sequences: impl Iterator<Item = (u64, Option<u64>)>) {
-        for (sequence, selector) in sequences {
-            let _ = self.set_sequence(sequence, selector, usize::MAX);
+    pub(crate) fn restore_sequences(&mut self, sequences: impl Iterator<Item = (u64, SequenceSelectors)>) {
+        for (sequence, selectors) in sequences {
+            let _ = self.set_sequence(sequence, selectors, usize::MAX);
+        }
+    }
+
+    /// Sets Selectors that matched properties before.
+    pub(crate) fn restore_filters(&mut self, selectors: impl Iterator<Item = u64>) {
+        for selector in selectors {
+            let _ = self.set_filter(selector, usize::MAX);
         }
     }
 }

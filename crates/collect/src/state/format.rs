@@ -15,11 +15,13 @@ use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId};
 use super::StateError;
 use crate::domain::DomainKey;
 use crate::sampling::part::Part;
-use crate::sampling::{Sampler, StoredSamplers};
+use crate::sampling::{Sampler, SequenceSelectors, StoredSamplers};
 use crate::session::{Session, Transport};
 
 const MAGIC: &[u8; 8] = b"weirstat";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// The second version had no filters, and of Selection Sequences it had the Selector of those with just one.
+const VERSION_WITH_ONE_SELECTOR: u32 = 2;
 /// The first version had no Selection Sequences, and of samplers without a number it did not have what they are of.
 const VERSION_WITHOUT_PARTS: u32 = 1;
 const HEADER_OCTETS: usize = 8 + 4 + 8 + 4;
@@ -113,10 +115,13 @@ fn write_samplers(out: &mut Vec<u8>, samplers: &StoredSamplers) {
         out.extend(interval.to_be_bytes());
     }
     out.extend((samplers.sequences.len() as u32).to_be_bytes());
-    for &(sequence, selector) in &samplers.sequences {
+    for (sequence, selectors) in &samplers.sequences {
         out.extend(sequence.to_be_bytes());
-        write_option(out, selector.map(|selector| selector as i64));
+        out.push(selectors.numbers().len() as u8);
+        out.extend(selectors.numbers().iter().flat_map(|selector| selector.to_be_bytes()));
     }
+    out.extend((samplers.filters.len() as u32).to_be_bytes());
+    out.extend(samplers.filters.iter().flat_map(|selector| selector.to_be_bytes()));
 }
 
 /// Reads one part off the front.
@@ -126,7 +131,7 @@ pub(crate) fn read_part(octets: &mut &[u8]) -> Result<Vec<StoredDomain>, StateEr
         return Err(StateError::Foreign);
     }
     let version = match reader.u32() {
-        Some(version @ (VERSION | VERSION_WITHOUT_PARTS)) => version,
+        Some(version @ (VERSION | VERSION_WITH_ONE_SELECTOR | VERSION_WITHOUT_PARTS)) => version,
         Some(found) => return Err(StateError::UnknownVersion { found, known: VERSION }),
         None => return Err(reader.damaged()),
     };
@@ -270,11 +275,21 @@ impl<'a> Reader<'a> {
             intervals.push((sampler, interval));
         }
         let count = if has_parts { self.u32()? } else { 0 };
-        let sequences = (0..count).map(|_| {
-            let (sequence, Optional(selector)) = (self.u64()?, self.optional()?);
-            Some((sequence, selector.map(|selector| selector as u64)))
-        });
-        Some(StoredSamplers { intervals, sequences: sequences.collect::<Option<Vec<_>>>()? })
+        let sequences = (0..count).map(|_| Some((self.u64()?, self.selectors(version)?)));
+        let sequences = sequences.collect::<Option<Vec<_>>>()?;
+        let count = if version == VERSION { self.u32()? } else { 0 };
+        let filters = (0..count).map(|_| self.u64()).collect::<Option<Vec<_>>>()?;
+        Some(StoredSamplers { intervals, sequences, filters })
+    }
+
+    /// The Selectors of a Selection Sequence.
+    fn selectors(&mut self, version: u32) -> Option<SequenceSelectors> {
+        if version == VERSION_WITH_ONE_SELECTOR {
+            let Optional(selector) = self.optional()?;
+            return Some(selector.into_iter().map(|selector| selector as u64).collect());
+        }
+        let count = self.u8()?;
+        (0..count).map(|_| self.u64()).collect()
     }
 
     fn template(&mut self) -> Option<(Template, i64)> {

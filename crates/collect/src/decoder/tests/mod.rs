@@ -3,3 +3,4 @@
 mod parts;
 mod records;
 mod sampling;
+mod times;

@@ -12,7 +12,7 @@ use weir_wire::{fixed, ipfix, netflow1, netflow7, netflow9};
 
 use crate::{Decoder, Limits};
 
-const EXPORT_SECS: u32 = 1_700_000_000;
+pub(super) const EXPORT_SECS: u32 = 1_700_000_000;
 const RECEIVED_MS: i64 = 1_700_000_001_000;
 
 /// Enterprise, element, length.

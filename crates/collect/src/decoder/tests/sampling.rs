@@ -260,17 +260,91 @@ fn selection_sequences_have_the_rates_of_their_selectors() {
     assert_eq!(intervals(&mut exporter), [Some(100), None]);
     exporter.ipfix(0, &[&sequences], &[&sequence(56, 8)]);
     exporter.ipfix(0, &[&selectors], &[&selector(8, 9)]);
-    // of two Selectors one after the other
+    // of two Selectors one after the other: one packet in 100, and of those one in 10
     let composite = template(402, &[(0, 301, 8), (0, 138, 4), (0, 302, 8), (0, 302, 8)], 1);
     exporter.ipfix(0, &[&composite], &[&[&sequence(57, 7)[..], &8_u64.to_be_bytes()].concat()]);
     exporter.ipfix(0, &[&flow], &[&of(55), &of(56), &of(57)]);
-    assert_eq!(intervals(&mut exporter), [Some(100), Some(10), None]);
+    assert_eq!(intervals(&mut exporter), [Some(100), Some(10), Some(1000)]);
     // the next process knows them
     let state = exporter.decoder.export_state();
     exporter.decoder = Decoder::new(Limits::default());
     exporter.decoder.import_state(&state).expect("its own state");
     exporter.ipfix(0, &[&flow], &[&of(55), &of(56), &of(57)]);
-    assert_eq!(intervals(&mut exporter), [Some(100), Some(10), None]);
+    assert_eq!(intervals(&mut exporter), [Some(100), Some(10), Some(1000)]);
+}
+
+/// Reports Selectors of several kinds. Their numbers are those of their kinds in the registry of IANA ("PSAMP
+/// Parameters"), but for 9, which is a hash of kind 8 with two ranges.
+fn report_selectors(exporter: &mut Exporter) {
+    let mut report = |fields: &[Field], selector: u8, algorithm: u8, values: &[u8]| {
+        let fields = [&[(0, 302, 1), (0, 304, 1)][..], fields].concat();
+        exporter.ipfix(0, &[&template(400, &fields, 1)], &[&[&[selector, algorithm][..], values].concat()]);
+    };
+    // one packet, then nine left out; a millisecond, then nine left out
+    report(&[(0, 305, 1), (0, 306, 1)], 1, 1, &[1, 9]);
+    report(&[(0, 307, 2), (0, 308, 2)], 2, 2, &[3, 232, 35, 40]);
+    // 2 of 100, and one of 4
+    report(&[(0, 309, 1), (0, 310, 1)], 3, 3, &[2, 100]);
+    report(&[(0, 311, 8)], 4, 4, &0.25_f64.to_be_bytes());
+    // protocolIdentifier
+    report(&[(0, 4, 1)], 5, 5, &[17]);
+    // hashOutputRangeMin and Max, then hashSelectedRangeMin and Max: one of 16 values of 32 bits, and twice that
+    let output = [0, u64::from(u32::MAX)];
+    let (low, high) = ([0, 0x0fff_ffff_u64], [0x8000_0000_u64, 0x8fff_ffff]);
+    let octets = |values: &[u64]| values.iter().flat_map(|value| value.to_be_bytes()).collect::<Vec<u8>>();
+    let fields = [(0, 329, 8), (0, 330, 8), (0, 331, 8), (0, 332, 8), (0, 331, 8), (0, 332, 8)];
+    report(&fields[..4], 6, 6, &octets(&[output, low].concat()));
+    report(&fields, 9, 8, &octets(&[output, low, high].concat()));
+}
+
+/// Intervals of flows of Selection Sequences with these Selectors.
+fn of_sequences(exporter: &mut Exporter, sequences: &[&[u8]]) -> Vec<Option<u32>> {
+    for (number, selectors) in (1_u8..).zip(sequences) {
+        // selectionSequenceId, observationPointId, selectorId for each Selector (RFC 5476 section 6.5.1)
+        let mut fields: Vec<Field> = vec![(0, 301, 1), (0, 138, 1)];
+        fields.extend(selectors.iter().map(|_| (0, 302, 1)));
+        exporter.ipfix(0, &[&template(401, &fields, 1)], &[&[&[number, 1][..], *selectors].concat()]);
+    }
+    let flows: Vec<_> = (1_u8..).zip(sequences).map(|(number, _)| [10, 0, 0, 1, number]).collect();
+    let flows: Vec<&[u8]> = flows.iter().map(<[u8; 5]>::as_slice).collect();
+    exporter.ipfix(0, &[&template(256, &[(0, 8, 4), (0, 301, 1)], 0)], &flows);
+    intervals(exporter)
+}
+
+/// RFC 5476 section 6.5.2, Selector Report Interpretation.
+#[test]
+fn selection_sequences_have_the_product_of_the_rates_of_their_selectors() {
+    let mut exporter = Exporter::new();
+    report_selectors(&mut exporter);
+    let samplers = of_sequences(&mut exporter, &[&[1], &[3], &[4], &[1, 3], &[4, 1], &[1, 1], &[1, 3, 4, 6]]);
+    let expected = [10, 50, 4, 500, 40, 100, 32_000].map(Some);
+    assert_eq!(samplers, expected);
+    // a filter takes all of what matches, and the values of a hash are as good as a sampler
+    let filters = of_sequences(&mut exporter, &[&[5], &[5, 1], &[1, 5], &[5, 3, 5], &[6], &[9], &[6, 5, 1]]);
+    assert_eq!(filters, [1, 10, 10, 50, 16, 8, 160].map(Some));
+    // of time and not of packets, not reported, and more than are looked at
+    assert_eq!(of_sequences(&mut exporter, &[&[2], &[1, 2], &[1, 7], &[5, 5, 5, 5, 1]]), [None; 4]);
+    let sampler = template(402, &[(0, 302, 1), (0, 305, 4), (0, 306, 4)], 1);
+    let record = |selector: u8, space: u32| [&[selector, 0, 0, 0, 1][..], &space.to_be_bytes()].concat();
+    exporter.ipfix(0, &[&sampler], &[&record(7, 4), &record(8, 0xffff)]);
+    assert_eq!(of_sequences(&mut exporter, &[&[1, 7], &[8, 5], &[8, 8]]), [Some(50), Some(65_536), None]);
+}
+
+#[test]
+fn a_selector_is_what_it_was_reported_as_last() {
+    let mut exporter = Exporter::new();
+    report_selectors(&mut exporter);
+    assert_eq!(of_sequences(&mut exporter, &[&[5, 1]]), [Some(10)]);
+    exporter.ipfix(0, &[&template(402, &[(0, 302, 1), (0, 34, 1)], 1)], &[&[5, 7]]);
+    assert_eq!(of_sequences(&mut exporter, &[&[5, 1]]), [Some(70)]);
+    report_selectors(&mut exporter);
+    assert_eq!(of_sequences(&mut exporter, &[&[5, 1]]), [Some(10)]);
+    // so the next process has it
+    let state = exporter.decoder.export_state();
+    exporter.decoder = Decoder::new(Limits::default());
+    exporter.decoder.import_state(&state).expect("its own state");
+    exporter.ipfix(0, &[&template(256, &[(0, 8, 4), (0, 301, 1)], 0)], &[&[10, 0, 0, 1, 1]]);
+    assert_eq!(intervals(&mut exporter), [Some(10)]);
 }
 
 #[test]
@@ -285,10 +359,8 @@ fn the_next_process_knows_the_rates_of_parts() {
     assert_eq!(intervals(&mut exporter), [Some(10), Some(20)]);
 }
 
-/// The octets that the version of the state before this one has for a domain of IPFIX, 3, of 192.0.2.1 port 2055.
-#[test]
-fn of_the_first_version_of_the_state_only_samplers_with_numbers_are_taken() {
-    let sampler = |kind: u8, id: u64, interval: u32| [&[kind][..], &id.to_be_bytes(), &interval.to_be_bytes()].concat();
+/// The octets that a version of the state has for a domain of IPFIX, 3, of 192.0.2.1 port 2055, with these samplers.
+fn state_of_version(version: u8, samplers: &[&[u8]]) -> Vec<u8> {
     let body = [
         // one domain: transport, family, address, port, version, Observation Domain
         &[0, 0, 0, 1, 0, 4, 192, 0, 2, 1, 8, 7, 10, 0, 0, 0, 3][..],
@@ -296,16 +368,54 @@ fn of_the_first_version_of_the_state_only_samplers_with_numbers_are_taken() {
         &[0],
         &1_700_000_000_000_i64.to_be_bytes(),
         &[0, 0, 0, 9, 0, 0],
-        // that of all, one with a number, and that of an interface; no lists, no templates
-        &[0, 0, 0, 3],
-        &sampler(0, 0, 100)[..],
-        &sampler(1, 5, 50)[..],
-        &sampler(2, 1, 20)[..],
+        &samplers.concat(),
+        // no lists, no templates
         &[0; 8],
     ]
     .concat();
-    let header = [&b"weirstat"[..], &[0, 0, 0, 1], &(body.len() as u64).to_be_bytes()].concat();
-    let state = [header, crc32c::crc32c(&body).to_be_bytes().to_vec(), body].concat();
+    let header = [&b"weirstat"[..], &[0, 0, 0, version], &(body.len() as u64).to_be_bytes()].concat();
+    [header, crc32c::crc32c(&body).to_be_bytes().to_vec(), body].concat()
+}
+
+/// Kind, number and interval of a sampler in the state.
+fn sampler_of_state(kind: u8, number: u64, interval: u32) -> Vec<u8> {
+    [&[kind][..], &number.to_be_bytes(), &interval.to_be_bytes()].concat()
+}
+
+#[test]
+fn of_the_second_version_of_the_state_sequences_of_one_selector_are_taken() {
+    let state = state_of_version(
+        2,
+        &[
+            &[0, 0, 0, 2],
+            &sampler_of_state(1, 7, 100),
+            &sampler_of_state(1, 8, 10),
+            // sequence 1 of Selector 7, and 2 of several
+            &[0, 0, 0, 2],
+            &1_u64.to_be_bytes(),
+            &[1],
+            &7_u64.to_be_bytes(),
+            &2_u64.to_be_bytes(),
+            &[0],
+        ],
+    );
+    let mut exporter = Exporter::new();
+    exporter.decoder.import_state(&state).expect("a state of the second version");
+    let flow = template(256, &[(0, 8, 4), (0, 301, 1)], 0);
+    let flows: [&[u8]; 2] = [&[10, 0, 0, 1, 1], &[10, 0, 0, 1, 2]];
+    exporter.ipfix(3, &[&flow], &flows);
+    assert_eq!(intervals(&mut exporter), [Some(100), None]);
+    exporter.ipfix(3, &[&template(401, &[(0, 301, 1), (0, 302, 1), (0, 302, 1)], 1)], &[&[2, 7, 8]]);
+    exporter.ipfix(3, &[&flow], &flows);
+    assert_eq!(intervals(&mut exporter), [Some(100), Some(1000)]);
+}
+
+#[test]
+fn of_the_first_version_of_the_state_only_samplers_with_numbers_are_taken() {
+    // that of all, one with a number, and that of an interface
+    let (all, numbered, of_interface) =
+        (sampler_of_state(0, 0, 100), sampler_of_state(1, 5, 50), sampler_of_state(2, 1, 20));
+    let state = state_of_version(1, &[&[0, 0, 0, 3], &all, &numbered, &of_interface]);
     let mut exporter = Exporter::new();
     exporter.decoder.import_state(&state).expect("a state of the first version");
     // what was stored as that of all came with exportingProcessId as its scope

@@ -158,6 +158,34 @@ fn samplers_beyond_the_limit_are_counted() {
     assert_eq!(samplers.of_part(Part::EgressInterface, 1), Some(5));
 }
 
+#[test]
+fn filters_beyond_the_limit_are_counted() {
+    // selectorAlgorithm: property match filtering
+    let fields = [(302, 2), (304, 2)];
+    let mut samplers = Samplers::default();
+    let body: Vec<u8> = (0..1_030_u16).flat_map(|id| [id.to_be_bytes(), [0, 5]].concat()).collect();
+    let learned = learn(&mut samplers, 1, &fields, &body, false);
+    assert_eq!((learned.new, learned.refused, learned.sequences_changed), (1_024, 6, true));
+    assert_eq!((samplers.len(), samplers.only()), (1_024, None), "a filter is no sampler of the whole");
+    assert_eq!(learn(&mut samplers, 1, &fields, &body[..4], false), SamplersLearned::default());
+    // one that has a rate is a filter no more, and keeps its place
+    let learned = learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 9], false);
+    assert_eq!((learned.new, learned.sequences_changed, samplers.len()), (1, true, 1_025));
+    let learned = learn(&mut samplers, 1, &fields, &[0, 1, 0, 5], false);
+    assert_eq!((learned.new, learned.sequences_changed, samplers.len()), (0, true, 1_025));
+    // one that selects by time has no rate, and is no filter
+    let learned = learn(&mut samplers, 1, &fields, &[0, 1, 0, 2], false);
+    assert_eq!((learned.new, learned.sequences_changed, samplers.len()), (0, true, 1_025));
+    assert_eq!(learn(&mut samplers, 1, &fields, &[0, 1, 0, 2], false), SamplersLearned::default());
+}
+
+#[test]
+fn a_sequence_has_as_many_selectors_as_are_looked_at() {
+    let numbers = |count: u64| (0..count).collect::<SequenceSelectors>().numbers().to_vec();
+    assert_eq!(numbers(4), [0, 1, 2, 3]);
+    assert_eq!((numbers(0).len(), numbers(5).len()), (0, 0));
+}
+
 fn interval() -> impl Strategy<Value = u32> {
     prop::sample::select(vec![1, 2, 3, u32::MAX])
 }
