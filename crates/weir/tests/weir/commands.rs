@@ -46,7 +46,14 @@ fn check_error(output: &Output, parts: &[&str]) {
 #[test]
 fn a_wrong_value_comes_with_the_usage_of_its_command() {
     let output = weir().args(["collect", "--archive", "flows", "--max-age", "5"]).output().expect("weir runs");
-    check_error(&output, &["--max-age: '5' is not a duration", "Usage: weir collect "]);
+    check_error(&output, &["error: --max-age: '5' is not a duration\nhint: write a number with a unit: 250ms, 30s, "]);
+    check_error(&output, &["12h, 7d, 4w, 1y\n\nUsage: weir collect "]);
+    // one that is no option of a component has the same words
+    let output = weir().args(["query", "--archive", "flows", "--memory-limit", "2"]).output().expect("weir runs");
+    check_error(
+        &output,
+        &["for '--memory-limit <SIZE>': '2' is not a size\nhint: write a number with a unit: 4096B, "],
+    );
     let output =
         weir().args(["archive", "expire", "--archive", "flows", "--max-age", "5"]).output().expect("weir runs");
     check_error(&output, &["--max-age: '5' is not a duration", "Usage: weir archive expire "]);
