@@ -189,7 +189,10 @@ impl Args {
             let mut before = noting.end();
             let (is_bad, read) = imported?;
             failed |= is_bad;
-            before.note(&read)?;
+            match read {
+                Some(read) => before.note(&read)?,
+                None => before.forget_begun()?,
+            }
             if was_stopped() {
                 break;
             }
@@ -198,9 +201,9 @@ impl Args {
     }
 
     /// Reads files of one kind; true when one of them could not be read, or nothing of all. With it come the files whose
-    /// flows are in the archive now.
-    fn import(&self, part: &Part, notices: &Notices) -> anyhow::Result<(bool, FilesRead)> {
-        let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok((false, Vec::new())) };
+    /// flows are in the archive now; `None` when nothing of any file is.
+    fn import(&self, part: &Part, notices: &Notices) -> anyhow::Result<(bool, Option<FilesRead>)> {
+        let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok((false, None)) };
         let octets = part.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
         let bar = progress_bar(octets);
         let every = std::io::stderr().is_terminal().then(|| Duration::from_millis(100));
@@ -240,10 +243,10 @@ impl Args {
             eprintln!("hint: weir meter makes flows of packets");
         }
         if is_nothing_read {
-            return Ok((true, Vec::new()));
+            return Ok((true, None));
         }
         let read = if was_stopped_short(&progress) { Vec::new() } else { notices.files_ended() };
-        Ok((counter("files_failed") > 0, read))
+        Ok((counter("files_failed") > 0, Some(read)))
     }
 
     /// Reads nfcapd files into the archive, all of them whatever signal comes.
