@@ -91,9 +91,7 @@ fn flag(spec: &OptionSpec) -> Arg {
     if spec.value_type == ValueType::Boolean {
         let flag = flag.action(ArgAction::SetTrue);
         return match spec.default.as_deref() {
-            Some("true") => {
-                flag.long(format!("no-{}", spec.key.replace('_', "-"))).help(format!("Do not: {}", lower(doc)))
-            }
+            Some("true") => flag.long(format!("no-{}", spec.key.replace('_', "-"))).help(spec.off.unwrap_or_default()),
             _ => flag.help(doc.to_owned()),
         };
     }
@@ -115,11 +113,6 @@ fn flag(spec: &OptionSpec) -> Arg {
         _ => flag.action(ArgAction::Set),
     };
     flag.help(doc.to_owned()).value_name(value_name(value_type)).default_values(defaults(spec))
-}
-
-fn lower(doc: &str) -> String {
-    let mut letters = doc.chars();
-    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
 fn value_name(value_type: &ValueType) -> &'static str {
@@ -197,6 +190,19 @@ mod tests {
         let usual = parse(&[]).expect("flags");
         assert_eq!(usual.flows.0.keys, FlowOptions::default().keys);
         assert!(usual.packets.0.promiscuous);
+    }
+
+    #[test]
+    fn a_flag_that_turns_something_off_says_what_happens_then() {
+        let specs = [PacketOptions::specs(), SealingOptions::specs()].concat();
+        let help = |key: &str| {
+            let spec = specs.iter().find(|spec| spec.key == key).expect("an option");
+            let flag = flag(spec);
+            (flag.get_long().expect("a long name").to_owned(), flag.get_help().expect("a help").to_string())
+        };
+        let only_ours = "Receive only packets that are meant for this machine";
+        assert_eq!(help("promiscuous"), ("no-promiscuous".to_owned(), only_ours.to_owned()));
+        assert_eq!(help("merge"), ("no-merge".to_owned(), "Leave small segments as they are".to_owned()));
     }
 
     #[test]

@@ -216,6 +216,21 @@ mod tests {
         assert!(examples > 60, "only {examples} examples were found");
     }
 
+    /// A flag of a component's switch that is on by default has a sentence of its own, and not that of the switch.
+    #[test]
+    fn every_flag_that_turns_something_off_has_a_help() {
+        let mut flags = 0;
+        for (name, command) in leaves(&Arguments::command(), "weir") {
+            for argument in command.get_arguments().filter(|_| name != "weir nfdump") {
+                let Some(long) = argument.get_long().filter(|long| long.starts_with("no-")) else { continue };
+                flags += 1;
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.is_empty(), "--{long} of {name} has no help");
+            }
+        }
+        assert!(flags > 1, "only {flags} flags were found");
+    }
+
     #[test]
     fn a_letter_means_the_same_in_every_command() {
         let mut known: BTreeMap<char, (String, String)> = BTreeMap::new();

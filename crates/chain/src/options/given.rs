@@ -72,10 +72,11 @@ impl Given {
         doc: &'static str,
         default: Option<T>,
         range: Option<RangeInclusive<u64>>,
+        off: Option<&'static str>,
     ) -> OptionSpec {
         let is_required = default.is_none() && T::absent().is_none();
         let default = default.and_then(|value| value.to_toml()).map(|value| value.to_string());
-        OptionSpec { key, value_type: T::value_type(), range, default, is_required, doc: doc_text(doc) }
+        OptionSpec { key, value_type: T::value_type(), range, default, is_required, doc: doc_text(doc), off }
     }
 }
 

@@ -37,7 +37,7 @@ crate::options! {
         /// A list.
         colours: Vec<Colour> = vec![Colour::Blue],
         /// A flag.
-        merge: bool = true,
+        merge: bool = true; off "No flag.",
         /// A fraction.
         share: f64 = 0.5,
     }
@@ -115,6 +115,7 @@ fn specs_say_what_help_needs() {
     assert!(specs[0].is_required && !specs[3].is_required);
     assert_eq!((specs[1].doc.as_str(), specs[1].summary()), ("A number. It has two sentences.", "A number"));
     assert_eq!(specs[2].default.as_deref(), Some("\"64MiB\""));
+    assert_eq!((specs[1].off, specs[5].off), (None, Some("No flag.")));
     assert_eq!(specs[4].value_type, ValueType::List(Box::new(ValueType::Choice(Colour::WORDS))));
 }
 

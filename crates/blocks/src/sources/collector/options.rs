@@ -121,11 +121,11 @@ options! {
         /// Accept at most this many connections and DTLS sessions at a time. When there are more, the oldest connection that never
         /// sent a message is closed; else they are refused and counted in connections_refused.
         connections_max: usize = 1024 => 1..=1 << 20,
-        /// Accept at most this many of them from one address, or from one IPv6 network of 64 bits.
+        /// Accept at most this many connections from one address, or from one IPv6 network of 64 bits.
         connections_per_source_max: usize = 256 => 1..=1 << 20,
         /// At most this many handshakes of TLS and DTLS at a time; when there are more, the oldest is given up.
         handshakes_max: usize = 128 => 1..=1 << 20,
-        /// At most this many of them from one address, or from one IPv6 network of 64 bits.
+        /// At most this many handshakes at a time from one address, or from one IPv6 network of 64 bits.
         handshakes_per_source_max: usize = 32 => 1..=1 << 20,
         /// Close connections without a message for this long; they are counted in connections_failed.
         idle_timeout: TimeSpan = TimeSpan::from_secs(1800),
@@ -137,7 +137,7 @@ options! {
     pub struct ListenerTlsOptions {
         /// PEM file of the certificate for TLS and DTLS, followed by those of the authorities up to the root.
         tls_cert: Option<PathBuf>,
-        /// PEM file of its private key.
+        /// PEM file of the private key of `tls_cert`.
         tls_key: Option<PathBuf>,
         /// PEM file of the authorities that sign the certificates of exporters.
         tls_ca: Option<PathBuf>,
