@@ -25,7 +25,7 @@ use super::new_archive::NewArchive;
 use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
 use super::{
-    ArchiveArg, EnrichmentArgs, enriched, flows_not_stored, print_archived, print_books, show_or_build,
+    ArchiveArg, EnrichmentArgs, counted, enriched, flows_not_stored, print_archived, print_books, show_or_build,
     was_stopped_short,
 };
 use crate::running::{Foreground, was_stopped, without_component};
@@ -336,22 +336,22 @@ const FILES: &str = "files";
 
 fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
     eprintln!(
-        "{} files: {} frames, {} UDP datagrams, {} flows{}",
-        part.files.len(),
-        counter("frames"),
-        counter("datagrams_udp"),
-        counter("records_stored"),
+        "{}: {}, {}, {}{}",
+        counted(part.files.len(), "file"),
+        counted(counter("frames"), "frame"),
+        counted(counter("datagrams_udp"), "UDP datagram"),
+        counted(counter("records_stored"), "flow"),
         match counter("datagrams_truncated") {
             0 => String::new(),
-            cut => format!(", {cut} datagrams cut short"),
+            cut => format!(", {} cut short", counted(cut, "datagram")),
         }
     );
     if counter("messages") > 0 {
         eprintln!(
-            "{} messages of IPFIX files, {} of them damaged, {} octets skipped",
-            counter("messages"),
+            "{} of IPFIX files, {} of them damaged, {} skipped",
+            counted(counter("messages"), "message"),
             counter("messages_damaged"),
-            counter("octets_skipped"),
+            counted(counter("octets_skipped"), "octet"),
         );
     }
 }
@@ -359,10 +359,11 @@ fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
 fn print_files(part: &Part, counter: &dyn Fn(&str) -> u64, took: Duration) {
     let flows = counter("records_stored");
     eprintln!(
-        "{} files: {} read, {} failed, {flows} flows, {:.0} flows/s",
-        part.files.len(),
+        "{}: {} read, {} failed, {}, {:.0} flows/s",
+        counted(part.files.len(), "file"),
         counter("files_read"),
         counter("files_failed"),
+        counted(flows, "flow"),
         flows as f64 / took.as_secs_f64().max(1e-3),
     );
     let damage = [("records_damaged", "records or lines"), ("blocks_damaged", "blocks"), ("values_lost", "values")];

@@ -376,14 +376,14 @@ fn texts(raw: bool) -> weir_print::Texts {
 pub(crate) fn print_archived(progress: &Progress) {
     let Some(archive) = progress.component("archive") else { return };
     eprintln!(
-        "archive: {} flows stored, {} segments sealed with {} octets",
-        archive.counter("rows_stored"),
-        archive.counter("segments_sealed"),
-        archive.counter("octets_sealed")
+        "archive: {} stored, {} sealed with {}",
+        counted(archive.counter("rows_stored"), "flow"),
+        counted(archive.counter("segments_sealed"), "segment"),
+        counted(archive.counter("octets_sealed"), "octet")
     );
     let lost = flows_not_stored(progress);
     if lost > 0 {
-        eprintln!("warning: {lost} flows could not be written");
+        eprintln!("warning: {} could not be written", counted(lost, "flow"));
     }
 }
 
