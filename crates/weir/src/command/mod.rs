@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use weir_blocks::sinks::statistics::{SeriesOptions, StatisticsSinkOptions};
 use weir_blocks::transforms::enrich::{self, AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
 use weir_chain::config::ThreadChoice;
@@ -216,6 +217,17 @@ pub(crate) struct ArchiveArg {
     /// Folder of the archive
     #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
     pub(crate) archive: PathBuf,
+}
+
+/// What else names an archive, for an error about arguments that name none.
+fn hint_at_archive(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_missing = missing.iter().any(|argument| argument.starts_with("--archive "));
+    is_missing
+        .then_some("the variable WEIR_ARCHIVE of the environment names the archive, too: export WEIR_ARCHIVE=flows")
 }
 
 /// Files of what is known of addresses and exporters, which is kept with the flows.

@@ -60,6 +60,18 @@ fn a_wrong_value_comes_with_the_usage_of_its_command() {
 }
 
 #[test]
+fn an_archive_that_is_not_named_may_be_named_by_the_environment() {
+    for command in [&["query"][..], &["archive", "ls"], &["collect"], &["import", "flows.csv"]] {
+        let output = run(command);
+        check_error(&output, &["  --archive <DIR>\n", "\nhint: the variable WEIR_ARCHIVE of the environment names"]);
+    }
+    // what is missing here is something else
+    let output = run(&["import", "--archive", "flows"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("<FILE>") && !said.contains("WEIR_ARCHIVE"), "{said}");
+}
+
+#[test]
 fn clocks_are_a_mean_and_not_a_sum() {
     let folder = tempfile::tempdir().expect("a folder");
     let told = |arguments: &[&str]| {

@@ -1,6 +1,7 @@
 //! The options of the source `collector`.
 
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -272,6 +273,7 @@ fn parse_listeners(texts: &[String]) -> Result<(Vec<Listener>, Vec<Vec<Network>>
     for text in texts {
         let (address, query) =
             text.split_once('?').map_or((text.as_str(), None), |(address, query)| (address, Some(query)));
+        check_port(address)?;
         addresses.push(address.to_owned());
         let Some(query) = query else {
             networks.push(Vec::new());
@@ -285,6 +287,18 @@ fn parse_listeners(texts: &[String]) -> Result<(Vec<Listener>, Vec<Vec<Network>>
         networks.push(parse_networks(&own, "listen")?);
     }
     Ok((parse_all(&addresses, "listen")?, networks))
+}
+
+/// Refuses a port that is too high, as such: the address is one, and needs no other form.
+fn check_port(listener: &str) -> Result<(), OptionError> {
+    let address = listener.split_once("://").map_or(listener, |(_, address)| address);
+    let Some((host, port)) = address.rsplit_once(':') else { return Ok(()) };
+    let is_number = !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit());
+    if is_number && port.parse::<u16>().is_err() && format!("{host}:0").parse::<SocketAddr>().is_ok() {
+        let message = format!("'{address}' is no address and port: port {port} is above 65535");
+        return Err(OptionError::new("listen", message));
+    }
+    Ok(())
 }
 
 /// The networks of an option, those of files among them.
