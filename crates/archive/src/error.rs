@@ -488,16 +488,23 @@ impl ArchiveError {
 
 /// What can be done with what is in the place of an archive.
 fn hint_at_what_is_there(path: &Path) -> Option<&'static str> {
+    const MAKERS: &str =
+        "weir collect, weir import and weir meter make one with --archive, in a folder that is new or empty";
     if path.is_file() {
         return Some("it is a file; an archive is a folder, which weir meter, weir import and weir collect make");
     }
-    let mut entries = fs::read_dir(path).ok()?.filter_map(Result::ok).peekable();
+    let mut entries = match fs::read_dir(path) {
+        Ok(entries) => entries.filter_map(Result::ok).peekable(),
+        Err(error) => return (error.kind() == io::ErrorKind::NotFound).then_some(MAKERS),
+    };
     if entries.peek().is_none() {
-        return Some("the folder is empty");
+        return Some(
+            "the folder is empty; weir collect, weir import and weir meter make an archive in it with --archive",
+        );
     }
     let is_of_nfcapd = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("nfcapd.");
     let hint = "it has files of nfcapd: weir nfdump -R reads them, and weir import takes them into an archive";
-    entries.any(is_of_nfcapd).then_some(hint)
+    Some(if entries.any(is_of_nfcapd) { hint } else { MAKERS })
 }
 
 #[cfg(test)]

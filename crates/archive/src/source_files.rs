@@ -6,11 +6,12 @@
 //! one file in four billion of the same length is taken for another: whoever is told so can read it all the same.
 //!
 //! A second list has a line for each file before its first flows come to the archive, and loses it when the file is in the
-//! first one. So a file that was read half before a kill is recognized, too. How many of its flows there are is not known.
+//! first one, or when nothing came of it. So a file that was read half before a kill is recognized, too. How many of its flows
+//! there are is not known.
 //!
 //! One line a file: checksum, octets (of a damaged file with `damaged:` before them), name. The list may be lost or cut: then files are not recognized.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write as _};
@@ -187,16 +188,27 @@ impl SourceFiles {
         }
         folder::create(&self.folder)?;
         self.write(LIST, NEW, FIRST_LINE, &self.known)?;
+        self.shorten_begun(|files, file| files.known.contains_key(file))
+    }
+
+    /// Takes files off the list of those that were begun: it has turned out that the archive has nothing of them.
+    pub fn forget_begun(&mut self, files: impl IntoIterator<Item = SourceFile>) -> Result<(), ArchiveError> {
+        let forgotten: HashSet<_> = files.into_iter().collect();
+        self.shorten_begun(|_, file| forgotten.contains(file))
+    }
+
+    /// Takes files off the list of those that were begun.
+    fn shorten_begun(&mut self, goes: impl Fn(&Self, &SourceFile) -> bool) -> Result<(), ArchiveError> {
         let list = Arc::clone(&self.begun_list);
         let _changing = list.lock().unwrap_or_else(PoisonError::into_inner);
         // others were added to it since it was read
         let path = self.folder.join(BEGUN);
-        let before = read(&path)?;
-        if before.is_empty() {
+        let mut begun = read(&path)?;
+        if begun.is_empty() {
             return Ok(());
         }
-        self.begun = before;
-        self.begun.retain(|file, _| !self.known.contains_key(file));
+        begun.retain(|file, _| !goes(&*self, file));
+        self.begun = begun;
         if self.begun.is_empty() {
             return disk::remove(&path).map_err(Action::AccessSourceFiles.failed(&path));
         }
@@ -350,6 +362,21 @@ mod tests {
         known.add([ReadFile { file: other, path, is_damaged: true }]).expect("noted");
         assert!(!dir.path().join(FOLDER).join(BEGUN).exists());
         assert_eq!(known.begun_as(&other), None);
+    }
+
+    #[test]
+    fn a_file_of_which_nothing_came_is_not_begun() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let [one, other] = [10, 11].map(|crc| SourceFile { crc, octets: 7 });
+        let mut known = SourceFiles::of(dir.path()).expect("nothing yet");
+        // nothing was begun, and there is no list yet
+        known.forget_begun([one]).expect("nothing to do");
+        known.begun_files().add(one, Path::new("one.pcap")).expect("written");
+        known.begun_files().add(other, Path::new("other.pcap")).expect("written");
+        known.forget_begun([one]).expect("written");
+        for known in [known, SourceFiles::of(dir.path()).expect("readable")] {
+            assert_eq!([one, other].map(|file| known.begun_as(&file)), [None, Some("other.pcap")]);
+        }
     }
 
     /// As many are begun as there is time for while others are noted, so that each note has some come meanwhile.

@@ -3,18 +3,9 @@
 use weir_chain::OptionError;
 use weir_filter::ParseError;
 
-/// The error with its place in the filter, which is what whoever reads the chain file cannot add.
+/// The error with the line of the filter that has the mistake, and carets under it, as `weir query` shows it.
 pub(crate) fn option_error(key: &'static str, text: &str, error: &ParseError) -> OptionError {
-    let before = &text[..text.floor_char_boundary(error.span.start)];
-    let line = 1 + before.matches('\n').count();
-    let letter = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();
-    let place = match line {
-        1 => format!("look at letter {letter} of the filter"),
-        _ => format!("look at line {line}, letter {letter} of the filter"),
-    };
-    let hint = match &error.hint {
-        Some(hint) => format!("{place}: {hint}"),
-        None => place,
-    };
-    OptionError::new(key, format!("'{key}' is no filter: {}", error.message)).with_hint(hint)
+    // the hint comes last, as that of any other option
+    let picture = ParseError { hint: None, ..error.clone() }.render(text);
+    OptionError { hint: error.hint.clone(), ..OptionError::new(key, format!("'{key}' is no filter\n{picture}")) }
 }

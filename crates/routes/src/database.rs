@@ -30,7 +30,7 @@ type Found<'a> = LookupResult<'a, Vec<u8>>;
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// It cannot be opened, or its tree or a record is not valid.
+    /// Its tree or a record is not valid.
     #[error("database {} cannot be read", path.display())]
     Unreadable {
         /// The file.
@@ -38,6 +38,15 @@ pub enum DatabaseError {
         /// Why.
         #[source]
         source: MaxMindDbError,
+    },
+    /// The system cannot read it.
+    #[error("database {} cannot be read", path.display())]
+    Unopened {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
     },
     /// Its tree does not end.
     #[error("database {} has more than {NETWORKS_MAX} networks", path.display())]
@@ -64,6 +73,17 @@ pub enum DatabaseError {
         #[source]
         source: TooManyPrefixes,
     },
+}
+
+impl DatabaseError {
+    /// An error of the reader. That of the system is taken out of it: its text has that error, and so would its causes.
+    fn of_reader(path: &Path, error: MaxMindDbError) -> Self {
+        let path = path.to_owned();
+        match error {
+            MaxMindDbError::Io(source) => Self::Unopened { path, source },
+            source => Self::Unreadable { path, source },
+        }
+    }
 }
 
 /// An open database.
@@ -111,7 +131,7 @@ impl Database {
     /// When it cannot be read or is no database.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let reader = Reader::open_readfile(path);
-        let reader = reader.map_err(|source| DatabaseError::Unreadable { path: path.to_owned(), source })?;
+        let reader = reader.map_err(|error| DatabaseError::of_reader(path, error))?;
         Ok(Self { reader, path: path.to_owned() })
     }
 
@@ -187,7 +207,7 @@ impl Database {
         decode: impl Fn(&Found) -> Result<Option<V>, MaxMindDbError>,
         mut each: impl FnMut(Network<V>),
     ) -> Result<(), DatabaseError> {
-        let unreadable = |source| DatabaseError::Unreadable { path: self.path.clone(), source };
+        let unreadable = |error| DatabaseError::of_reader(&self.path, error);
         // many networks share a record
         let mut values: HashMap<usize, Option<V>> = HashMap::new();
         for (count, found) in self.reader.networks(WithinOptions::default()).map_err(unreadable)?.enumerate() {

@@ -17,6 +17,7 @@ use weir_blocks::sources::collector::options::{
 };
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::transforms::enrich::{AddressFileOptions, ExporterFileOptions, RouteFileOptions};
+use weir_chain::OptionError;
 use weir_chain::options::{Given, OptionSpec, Options, ValueType, read};
 
 /// The options of a struct, filled by flags.
@@ -72,11 +73,8 @@ impl<O: Section> FromArgMatches for Flags<O> {
         let specs = O::specs();
         let given = specs.iter().filter_map(|spec| Some((spec.key, words(spec, matches)?)));
         read(&Given::from_words(given.collect())).map(Self).map_err(|error| {
-            let hint = error.hint.map_or(String::new(), |hint| format!("\nhint: {hint}"));
-            let key = format!("'{}': ", error.key);
-            let message = error.message.strip_prefix(&key).unwrap_or(&error.message);
-            let text = format!("{}: {message}{hint}\n", long_name(&error.key));
-            Error::raw(ErrorKind::ValueValidation, text)
+            // usage and the way to the help follow after an empty line
+            Error::raw(ErrorKind::ValueValidation, error_text(&error))
         })
     }
 
@@ -93,9 +91,7 @@ fn flag(spec: &OptionSpec) -> Arg {
     if spec.value_type == ValueType::Boolean {
         let flag = flag.action(ArgAction::SetTrue);
         return match spec.default.as_deref() {
-            Some("true") => {
-                flag.long(format!("no-{}", spec.key.replace('_', "-"))).help(format!("Do not: {}", lower(doc)))
-            }
+            Some("true") => flag.long(format!("no-{}", spec.key.replace('_', "-"))).help(spec.off.unwrap_or_default()),
             _ => flag.help(doc.to_owned()),
         };
     }
@@ -117,11 +113,6 @@ fn flag(spec: &OptionSpec) -> Arg {
         _ => flag.action(ArgAction::Set),
     };
     flag.help(doc.to_owned()).value_name(value_name(value_type)).default_values(defaults(spec))
-}
-
-fn lower(doc: &str) -> String {
-    let mut letters = doc.chars();
-    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
 fn value_name(value_type: &ValueType) -> &'static str {
@@ -158,8 +149,16 @@ fn words(spec: &OptionSpec, matches: &ArgMatches) -> Option<Vec<OsString>> {
     matches.get_raw(spec.key).map(|words| words.map(OsString::from).collect())
 }
 
-fn long_name(key: &str) -> String {
-    format!("--{}", key.replace('_', "-"))
+/// What is wrong with the option of a flag, in the words of a chain file; there a message begins with the key in quotes,
+/// for which the flag stands.
+fn error_text(error: &OptionError) -> String {
+    let flag = format!("--{}", error.key.replace('_', "-"));
+    let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let of_key = error.message.strip_prefix(&format!("'{}'", error.key));
+    match of_key.filter(|rest| rest.starts_with([':', ' '])) {
+        Some(rest) => format!("{flag}{rest}{hint}"),
+        None => format!("{flag}: {}{hint}", error.message),
+    }
 }
 
 #[cfg(test)]
@@ -194,11 +193,26 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_that_turns_something_off_says_what_happens_then() {
+        let specs = [PacketOptions::specs(), SealingOptions::specs()].concat();
+        let help = |key: &str| {
+            let spec = specs.iter().find(|spec| spec.key == key).expect("an option");
+            let flag = flag(spec);
+            (flag.get_long().expect("a long name").to_owned(), flag.get_help().expect("a help").to_string())
+        };
+        let only_ours = "Receive only packets that are meant for this machine";
+        assert_eq!(help("promiscuous"), ("no-promiscuous".to_owned(), only_ours.to_owned()));
+        assert_eq!(help("merge"), ("no-merge".to_owned(), "Leave small segments as they are".to_owned()));
+    }
+
+    #[test]
     fn wrong_values_name_the_flag() {
         let error = parse(&["--idle-timeout", "15"]).expect_err("no unit");
-        assert!(error.contains("--idle-timeout") && error.contains("30s"), "{error}");
+        let expected = "error: --idle-timeout: '15' is not a duration\nhint: write a number with a unit: 250ms, 30s, ";
+        assert!(error.starts_with(expected), "{error}");
+        assert!(!error.contains("\n\n\n"), "{error}");
         let error = parse(&["--workers", "0"]).expect_err("too few");
-        assert!(error.contains("--workers: 'workers' is 0, but a number from 1 to 256 is needed"), "{error}");
+        assert!(error.starts_with("error: --workers is 0, but a number from 1 to 256 is needed"), "{error}");
         let error = parse(&["--keys", "colour"]).expect_err("no key");
         assert!(error.contains("colour") && error.contains("src_addr"), "{error}");
     }

@@ -27,9 +27,21 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const EXAMPLES: &str = "\
+Examples:
+  Receive what routers export, and keep it:
+    weir collect --listen 0.0.0.0:2055 --archive flows
+  Meter the traffic of an interface:
+    weir meter eth0 --archive flows
+  Import a capture of NetFlow:
+    weir import --archive flows router.pcap --port 2055
+  Who sends most, and whether anything was lost:
+    weir query -R flows --statistic srcip/bytes --limit 10 'proto tcp'
+    weir books --archive flows";
+
 /// Meter, collect, keep and question network flows: NetFlow, IPFIX and sFlow.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, max_term_width = 100)]
+#[command(name = "weir", version, max_term_width = 100, after_long_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -172,9 +184,16 @@ mod tests {
         subcommands.flat_map(|command| leaves(command, &format!("{name} {}", command.get_name()))).collect()
     }
 
+    /// Every command, groups of commands too, with its full name.
+    fn all(command: &clap::Command, name: &str) -> Vec<(String, clap::Command)> {
+        let subcommands = command.get_subcommands().filter(|command| command.get_name() != "help");
+        let below = subcommands.flat_map(|command| all(command, &format!("{name} {}", command.get_name())));
+        std::iter::once((name.to_owned(), command.clone())).chain(below).collect()
+    }
+
     #[test]
     fn every_command_has_examples() {
-        for (name, command) in leaves(&Arguments::command(), "weir") {
+        for (name, command) in all(&Arguments::command(), "weir") {
             let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
             // that of nfdump has the help of nfdump
             assert!(after.contains("Examples:") || name == "weir nfdump", "{name} has no examples");
@@ -202,7 +221,7 @@ mod tests {
     #[test]
     fn examples_are_commands() {
         let mut examples = 0;
-        for (name, command) in leaves(&Arguments::command(), "weir") {
+        for (name, command) in all(&Arguments::command(), "weir") {
             let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
             // a line that is too long for a help goes on after a backslash
             let after = after.replace("\\\n", " ");
@@ -214,6 +233,21 @@ mod tests {
             }
         }
         assert!(examples > 60, "only {examples} examples were found");
+    }
+
+    /// A flag of a component's switch that is on by default has a sentence of its own, and not that of the switch.
+    #[test]
+    fn every_flag_that_turns_something_off_has_a_help() {
+        let mut flags = 0;
+        for (name, command) in leaves(&Arguments::command(), "weir") {
+            for argument in command.get_arguments().filter(|_| name != "weir nfdump") {
+                let Some(long) = argument.get_long().filter(|long| long.starts_with("no-")) else { continue };
+                flags += 1;
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.is_empty(), "--{long} of {name} has no help");
+            }
+        }
+        assert!(flags > 1, "only {flags} flags were found");
     }
 
     #[test]

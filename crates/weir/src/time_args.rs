@@ -9,6 +9,9 @@ use weir_query::times::{self, TimeError};
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct TimeArgs {
     /// Begin at this time, such as 2026-11-21T08:30, yesterday, 'monday 14:00', 08:30 or -1h
+    ///
+    /// weir query takes flows that were active then or later, by `start` and `end`; weir books goes by when they were received,
+    /// and weir series by its steps.
     #[arg(long, visible_alias = "since", value_name = "TIME", value_parser = time_text, allow_hyphen_values = true, conflicts_with = "last")]
     from: Option<String>,
     /// End at this time [default: now if --from is relative to now, such as -1h, today or 08:30]

@@ -115,9 +115,10 @@ fn other_folders_are_left_alone() {
     fs::create_dir(&empty).expect("a folder");
     fs::create_dir(&nfcapd).expect("a folder");
     fs::write(nfcapd.join("nfcapd.202611240000"), "flows").expect("written");
-    assert_eq!(["", "nothing"].map(hint), ["", ""]);
+    let makers = "weir collect, weir import and weir meter make one with --archive, in a folder that is new or empty";
+    assert_eq!(["", "nothing"].map(hint), [makers, makers]);
     assert!(hint("letter").starts_with("it is a file; "));
-    assert_eq!(hint("empty"), "the folder is empty");
+    assert!(hint("empty").starts_with("the folder is empty; weir collect, weir import and weir meter make an archive"));
     assert!(hint("nfcapd").starts_with("it has files of nfcapd: weir nfdump -R reads them"));
     fs::write(dir.path().join("weir-archive"), "weir archive, version 9\n").expect("written");
     let refused = Snapshot::open(dir.path()).expect_err("an unknown version").to_string();

@@ -120,7 +120,7 @@ options! {
         /// Seal the tail into a segment after this many flows.
         segment_rows: usize = ArchiveOptions::default().segment_rows_max => 1..=100_000_000,
         /// Merge small segments of a day into larger ones.
-        merge: bool = true,
+        merge: bool = true; off "Leave small segments as they are",
     }
 }
 

@@ -477,6 +477,8 @@ mod tests {
         for (text, expected) in [
             ("listen = 'quic://0.0.0.0:1'", "'quic' is no transport"),
             ("listen = ['udp://0.0.0.0:1', 'tcp://nowhere']", "'nowhere' is no address and port"),
+            ("listen = 'udp://127.0.0.1:70000'", "'127.0.0.1:70000' is no address and port: port 70000 is above 65535"),
+            ("listen = '[::]:65536'", "'[::]:65536' is no address and port: port 65536 is above 65535"),
             ("listen = []", "'listen' names no address"),
             ("listen = 'tls://127.0.0.1:0'", "'tls_cert' must be given"),
             ("tls_key = 'key.pem'", "'tls_key' has no effect"),

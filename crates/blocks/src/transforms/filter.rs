@@ -183,10 +183,14 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_place() {
         let error = refusal("proto tcp and src prot 80");
-        assert_eq!(error.message, "'filter' is no filter: unknown word 'prot' after 'src'");
-        assert_eq!(error.hint.as_deref(), Some("look at letter 19 of the filter: did you mean 'port'?"));
+        let expected = "'filter' is no filter\n\
+                        proto tcp and src prot 80\n                  ^^^^ unknown word 'prot' after 'src'";
+        assert_eq!(error.message, expected);
+        assert_eq!(error.hint.as_deref(), Some("did you mean 'port'?"));
+        // of several lines that with the mistake
         let error = refusal("proto tcp and\n src prot 80");
-        assert_eq!(error.hint.as_deref(), Some("look at line 2, letter 6 of the filter: did you mean 'port'?"));
+        let expected = "'filter' is no filter\n src prot 80\n     ^^^^ unknown word 'prot' after 'src'";
+        assert_eq!(error.message, expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::{OptionSpec, OptionValue, Options, Problem, ValueType, doc_text};
+use super::{ByteSize, OptionSpec, OptionValue, Options, Problem, ValueType, doc_text};
 use crate::OptionError;
 use crate::option_error::unknown_key;
 
@@ -49,12 +49,7 @@ impl Given {
         if let (Some(range), Some(number)) = (range, value.to_toml().as_ref().and_then(whole_number))
             && !range.contains(&number)
         {
-            let (min, max) = range.into_inner();
-            let message = match max {
-                u64::MAX => format!("'{key}' is {number}, but a number from {min} is needed"),
-                _ => format!("'{key}' is {number}, but a number from {min} to {max} is needed"),
-            };
-            return Err(OptionError::new(key, message));
+            return Err(OptionError::new(key, out_of_range(key, number, range, &T::value_type())));
         }
         Ok(value)
     }
@@ -77,18 +72,29 @@ impl Given {
         doc: &'static str,
         default: Option<T>,
         range: Option<RangeInclusive<u64>>,
+        off: Option<&'static str>,
     ) -> OptionSpec {
         let is_required = default.is_none() && T::absent().is_none();
         let default = default.and_then(|value| value.to_toml()).map(|value| value.to_string());
-        OptionSpec { key, value_type: T::value_type(), range, default, is_required, doc: doc_text(doc) }
+        OptionSpec { key, value_type: T::value_type(), range, default, is_required, doc: doc_text(doc), off }
     }
+}
+
+/// What is wrong with a number outside its range. Sizes have their units, as those that are written instead need them.
+fn out_of_range(key: &str, number: u64, range: RangeInclusive<u64>, value_type: &ValueType) -> String {
+    let is_size = *value_type == ValueType::Size;
+    let text = |number: u64| if is_size { ByteSize::from_bytes(number).to_string() } else { number.to_string() };
+    let (min, max) = range.into_inner();
+    let needed = if is_size { "size" } else { "number" };
+    let until = if max == u64::MAX { String::new() } else { format!(" to {}", text(max)) };
+    format!("'{key}' is {}, but a {needed} from {}{until} is needed", text(number), text(min))
 }
 
 /// The number that a range is for: a whole number, or the bytes of a size.
 fn whole_number(value: &Value) -> Option<u64> {
     match value {
         Value::Integer(number) => u64::try_from(*number).ok(),
-        Value::String(text) => text.parse::<super::ByteSize>().ok().map(super::ByteSize::bytes),
+        Value::String(text) => text.parse::<ByteSize>().ok().map(ByteSize::bytes),
         _ => None,
     }
 }

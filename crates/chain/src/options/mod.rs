@@ -73,6 +73,8 @@ pub struct OptionSpec {
     pub is_required: bool,
     /// What it does, for users.
     pub doc: String,
+    /// What happens when a switch that is on by default is off: the help of its flag `--no-…`.
+    pub off: Option<&'static str>,
 }
 
 impl OptionSpec {
@@ -107,7 +109,8 @@ pub fn doc_text(lines: &str) -> String {
 }
 
 /// Writes an option struct: `key: Type`, `key: Type = default` or `key: Type = default => range`, each with a doc
-/// comment that is its help. Without a default an option must be given, unless it is an `Option`. After the struct
+/// comment that is its help. Without a default an option must be given, unless it is an `Option`. A switch that is on by
+/// default has what its flag does behind it: `key: bool = true; off "Leave it alone"`. After the struct
 /// `includes { name: Struct }` adds the options of other structs. See [the module](crate::options).
 #[macro_export]
 macro_rules! options {
@@ -116,7 +119,7 @@ macro_rules! options {
         $visibility:vis struct $name:ident {
             $(
                 $(#[doc = $doc:literal])*
-                $field:ident : $type:ty $(= $default:expr)? $(=> $range:expr)?
+                $field:ident : $type:ty $(= $default:expr)? $(=> $range:expr)? $(; off $off:literal)?
             ),* $(,)?
         }
         $(includes { $($(#[doc = $part_doc:literal])* $part:ident : $part_type:ty),* $(,)? })?
@@ -146,6 +149,7 @@ macro_rules! options {
                         concat!($($doc, "\n"),*),
                         $crate::options!(@optional $($default)?),
                         $crate::options!(@optional $($range)?),
+                        $crate::options!(@optional $($off)?),
                     ),
                 )*];
                 $($(specs.extend(<$part_type as $crate::options::Options>::specs());)*)?

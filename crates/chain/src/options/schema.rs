@@ -86,9 +86,7 @@ fn value(value_type: &ValueType) -> Value {
         ValueType::Text(_) | ValueType::Path => json!({ "type": "string" }),
         ValueType::Choice(words) => json!({ "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>() }),
         ValueType::Duration => json!({ "type": "string", "pattern": "^(0|([0-9.]+ *(ms|s|m|h|d|w|y) *)+)$" }),
-        ValueType::Size => {
-            json!({ "type": ["string", "integer"], "pattern": "^[0-9.]+ *(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)?$" })
-        }
+        ValueType::Size => json!({ "type": "string", "pattern": "^(0|[0-9.]+ *(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB))$" }),
         ValueType::List(item) => {
             let item = value(item);
             json!({ "oneOf": [item, { "type": "array", "items": item }] })

@@ -37,7 +37,7 @@ crate::options! {
         /// A list.
         colours: Vec<Colour> = vec![Colour::Blue],
         /// A flag.
-        merge: bool = true,
+        merge: bool = true; off "No flag.",
         /// A fraction.
         share: f64 = 0.5,
     }
@@ -72,11 +72,16 @@ fn values_of_a_file_are_checked() {
     assert_eq!(message("threads = 9"), "'threads' is 9, but a number from 1 to 8 is needed");
     assert_eq!(message("threads = -1"), "'threads': it is -1, but a number from 0 to 4294967295 is needed");
     assert_eq!(message("threads = 'x'"), "'threads' is string, but a whole number is needed");
-    assert_eq!(message("memory = '1B'"), "'memory' is 1, but a number from 1024 is needed");
+    assert_eq!(message("memory = '1B'"), "'memory' is 1B, but a size from 1KiB is needed");
+    assert_eq!(message("memory = 0"), "'memory' is 0B, but a size from 1KiB is needed");
+    assert_eq!(message("memory = 4096"), "'memory': '4096' is not a size");
+    assert_eq!(message("memory = '4096'"), "'memory': '4096' is not a size");
     assert_eq!(message("merge = 1"), "'merge' is integer, but true or false is needed");
     assert_eq!(message("colours = ['red', 'blu']"), "'colours': 'blu' is not known here");
     assert_eq!(error("name = 'a'\ncolours = 'blu'").2.as_deref(), Some("did you mean 'blue'?"));
-    assert!(message("wait = 30").contains("'30' is not a duration"), "{}", message("wait = 30"));
+    assert_eq!(message("wait = 30"), "'wait': '30' is not a duration");
+    let hint = error("name = 'a'\nwait = 30").2.expect("a remedy");
+    assert!(hint.starts_with("write a number with a unit: 250ms, 30s"), "{hint}");
     assert_eq!(error("name = 'a'\nwaitt = '1s'").2.as_deref(), Some("did you mean 'wait'?"));
 }
 
@@ -110,6 +115,7 @@ fn specs_say_what_help_needs() {
     assert!(specs[0].is_required && !specs[3].is_required);
     assert_eq!((specs[1].doc.as_str(), specs[1].summary()), ("A number. It has two sentences.", "A number"));
     assert_eq!(specs[2].default.as_deref(), Some("\"64MiB\""));
+    assert_eq!((specs[1].off, specs[5].off), (None, Some("No flag.")));
     assert_eq!(specs[4].value_type, ValueType::List(Box::new(ValueType::Choice(Colour::WORDS))));
 }
 

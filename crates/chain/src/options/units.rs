@@ -31,30 +31,56 @@ const SIZE_UNITS: [(&str, u64); 9] = [
 /// Units of numbers with what they stand for.
 const NUMBER_UNITS: [(&str, u64); 4] = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1000), ("", 1)];
 
-/// Why a text is no span of time, no size or no rate.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why a text is no span of time, no size or no rate. Its text ends with the remedy, on a line of its own: an error of a
+/// command line shows the text alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitError {
     /// The text is no span of time.
-    #[error("'{text}' is not a duration; write a number with a unit: 250ms, 30s, 5m, 12h, 7d, 4w, 1y")]
     Time {
         /// The text.
         text: String,
     },
     /// The text is no rate.
-    #[error("'{text}' is not a rate; write a number for each second: 500, 50k, 1.5M")]
     Rate {
         /// The text.
         text: String,
     },
     /// The text is no size.
-    #[error(
-        "'{text}' is not a size; write a number with a unit: 4096B, 64MiB, 2GiB (powers of 1024), 64MB, 2GB (powers of 1000)"
-    )]
     Size {
         /// The text.
         text: String,
     },
 }
+
+impl UnitError {
+    /// What is wrong, without the remedy.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Time { text } => format!("'{text}' is not a duration"),
+            Self::Rate { text } => format!("'{text}' is not a rate"),
+            Self::Size { text } => format!("'{text}' is not a size"),
+        }
+    }
+
+    /// The remedy.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Time { .. } => "write a number with a unit: 250ms, 30s, 5m, 12h, 7d, 4w, 1y",
+            Self::Rate { .. } => "write a number for each second: 500, 50k, 1.5M",
+            Self::Size { .. } => {
+                "write a number with a unit: 4096B, 64MiB, 2GiB (powers of 1024), 64MB, 2GB (powers of 1000)"
+            }
+        }
+    }
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nhint: {}", self.message(), self.hint())
+    }
+}
+
+impl std::error::Error for UnitError {}
 
 /// A span of time with a unit: `250ms`, `30s`, `5m`, `12h`, `7d`, `4w`, `1y` (365 days), `1h30m`, `1.5s`; `0` needs no unit.
 /// It is kept to the millisecond.
@@ -158,7 +184,8 @@ impl fmt::Display for TimeSpan {
 }
 
 /// A size in bytes with a unit: `4096B`, `64KiB`, `64MiB`, `2GiB`, `1TiB` (powers of 1024), `64kB`, `64MB`, `2GB`, `1TB`
-/// (powers of 1000). A number alone is bytes.
+/// (powers of 1000); `0` needs no unit. A number alone is refused, as that of a span of time is: it is more often a unit
+/// forgotten than a number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct ByteSize(u64);
 
@@ -185,8 +212,8 @@ impl FromStr for ByteSize {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || UnitError::Size { text: text.to_owned() };
         let trimmed = text.trim();
-        if let Ok(bytes) = trimmed.parse() {
-            return Ok(Self(bytes));
+        if trimmed == "0" {
+            return Ok(Self(0));
         }
         let (number, unit, rest) = number_and_unit(trimmed).ok_or_else(wrong)?;
         let &(_, unit_bytes) = SIZE_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
@@ -317,7 +344,7 @@ mod tests {
     fn sizes_have_units() {
         let good = [
             ("0", 0),
-            ("17", 17),
+            ("0B", 0),
             ("512B", 512),
             ("64KiB", 65536),
             ("64kB", 64000),
@@ -328,9 +355,23 @@ mod tests {
         for (text, bytes) in good {
             assert_eq!(size(text), Some(bytes), "{text}");
         }
-        for text in ["", "64M", "64mb", "KiB", "1MiB2", "-1B", "1e30TiB", "64 MiB extra"] {
+        for text in ["", "17", "1.5", "00", "64M", "64mb", "KiB", "1MiB2", "-1B", "1e30TiB", "64 MiB extra"] {
             assert_eq!(size(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_ends_with_its_remedy() {
+        let error = "90".parse::<TimeSpan>().expect_err("no unit");
+        assert_eq!(error.message(), "'90' is not a duration");
+        assert_eq!(error.to_string(), format!("'90' is not a duration\nhint: {}", error.hint()));
+        let error = "90".parse::<ByteSize>().expect_err("no unit");
+        assert!(
+            error.to_string().starts_with("'90' is not a size\nhint: write a number with a unit: 4096B, "),
+            "{error}"
+        );
+        let error = "90/s".parse::<Rate>().expect_err("no unit");
+        assert!(error.to_string().starts_with("'90/s' is not a rate\nhint: write a number for each second"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::{ByteSize, Rate, TimeSpan};
+use super::{ByteSize, Rate, TimeSpan, UnitError};
 use crate::option_error::closest;
 
 /// Type of an option, as people and machines are shown it.
@@ -45,6 +45,11 @@ impl Problem {
     /// A problem with a message: lower case, no final period, names the value.
     pub fn because(message: impl Into<String>) -> Self {
         Self::Because(message.into(), None)
+    }
+
+    /// A text without the unit that its option needs, or with a wrong one.
+    fn of_unit(error: UnitError) -> Self {
+        Self::Because(error.message(), Some(error.hint().to_owned()))
     }
 
     /// A word that is not among those allowed.
@@ -99,7 +104,7 @@ impl<T: OptionText> OptionValue for T {
     fn from_toml(value: &Value, _folder: &Path) -> Result<Self, Problem> {
         match value {
             Value::String(text) => T::parse_text(text),
-            // a size may be a number of bytes, and a rate needs no unit; a duration says why a number alone is not enough
+            // a rate needs no unit; a size and a duration say why a number alone is not enough, and need none for 0
             Value::Integer(number)
                 if matches!(T::value_type(), ValueType::Size | ValueType::Duration | ValueType::Text(RATE)) =>
             {
@@ -146,7 +151,7 @@ impl OptionText for TimeSpan {
     }
 
     fn parse_text(text: &str) -> Result<Self, Problem> {
-        text.parse().map_err(|error: super::UnitError| Problem::because(error.to_string()))
+        text.parse().map_err(Problem::of_unit)
     }
 
     fn text(&self) -> String {
@@ -164,7 +169,7 @@ impl OptionText for ByteSize {
     }
 
     fn parse_text(text: &str) -> Result<Self, Problem> {
-        text.parse().map_err(|error: super::UnitError| Problem::because(error.to_string()))
+        text.parse().map_err(Problem::of_unit)
     }
 
     fn text(&self) -> String {
@@ -185,7 +190,7 @@ impl OptionText for Rate {
     }
 
     fn parse_text(text: &str) -> Result<Self, Problem> {
-        text.parse().map_err(|error: super::UnitError| Problem::because(error.to_string()))
+        text.parse().map_err(Problem::of_unit)
     }
 
     fn text(&self) -> String {

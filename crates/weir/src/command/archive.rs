@@ -26,6 +26,9 @@ use crate::flags::Flags;
 /// All of these work beside a collector that writes to the archive and beside readers, except import, which needs the
 /// archive for itself.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir archive status --archive /var/lib/weir\n  weir archive check --archive /var/lib/weir\n  weir archive expire --archive /var/lib/weir --max-age 90d --dry-run"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     work: Work,

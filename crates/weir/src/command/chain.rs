@@ -19,7 +19,7 @@ Examples:
     weir chain check talkers.toml
     weir chain draw talkers.toml
   Run it with another window:
-    weir chain run talkers.toml --set top.window=5m
+    weir chain run talkers.toml --set talkers.window=5m
   All about one kind of component:
     weir chain kinds aggregate
   Complete and check chain files in an editor:
@@ -48,7 +48,7 @@ enum Action {
     Draw(DrawArgs),
     /// Run a chain until its sources end, or a signal stops it
     #[command(
-        after_long_help = "Examples:\n  weir chain run talkers.toml\n  weir chain run talkers.toml --set top.window=5m --report run.json"
+        after_long_help = "Examples:\n  weir chain run talkers.toml\n  weir chain run talkers.toml --set talkers.window=5m --report run.json"
     )]
     Run(RunArgs),
     /// List the kinds of components, or print everything about one

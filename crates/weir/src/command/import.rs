@@ -25,7 +25,7 @@ use super::new_archive::NewArchive;
 use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
 use super::{
-    ArchiveArg, EnrichmentArgs, enriched, flows_not_stored, print_archived, print_books, show_or_build,
+    ArchiveArg, EnrichmentArgs, counted, enriched, flows_not_stored, print_archived, print_books, show_or_build,
     was_stopped_short,
 };
 use crate::running::{Foreground, was_stopped, without_component};
@@ -189,7 +189,10 @@ impl Args {
             let mut before = noting.end();
             let (is_bad, read) = imported?;
             failed |= is_bad;
-            before.note(&read)?;
+            match read {
+                Some(read) => before.note(&read)?,
+                None => before.forget_begun()?,
+            }
             if was_stopped() {
                 break;
             }
@@ -198,9 +201,9 @@ impl Args {
     }
 
     /// Reads files of one kind; true when one of them could not be read, or nothing of all. With it come the files whose
-    /// flows are in the archive now.
-    fn import(&self, part: &Part, notices: &Notices) -> anyhow::Result<(bool, FilesRead)> {
-        let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok((false, Vec::new())) };
+    /// flows are in the archive now; `None` when nothing of any file is.
+    fn import(&self, part: &Part, notices: &Notices) -> anyhow::Result<(bool, Option<FilesRead>)> {
+        let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok((false, None)) };
         let octets = part.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
         let bar = progress_bar(octets);
         let every = std::io::stderr().is_terminal().then(|| Duration::from_millis(100));
@@ -240,10 +243,10 @@ impl Args {
             eprintln!("hint: weir meter makes flows of packets");
         }
         if is_nothing_read {
-            return Ok((true, Vec::new()));
+            return Ok((true, None));
         }
         let read = if was_stopped_short(&progress) { Vec::new() } else { notices.files_ended() };
-        Ok((counter("files_failed") > 0, read))
+        Ok((counter("files_failed") > 0, Some(read)))
     }
 
     /// Reads nfcapd files into the archive, all of them whatever signal comes.
@@ -333,22 +336,22 @@ const FILES: &str = "files";
 
 fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
     eprintln!(
-        "{} files: {} frames, {} UDP datagrams, {} flows{}",
-        part.files.len(),
-        counter("frames"),
-        counter("datagrams_udp"),
-        counter("records_stored"),
+        "{}: {}, {}, {}{}",
+        counted(part.files.len(), "file"),
+        counted(counter("frames"), "frame"),
+        counted(counter("datagrams_udp"), "UDP datagram"),
+        counted(counter("records_stored"), "flow"),
         match counter("datagrams_truncated") {
             0 => String::new(),
-            cut => format!(", {cut} datagrams cut short"),
+            cut => format!(", {} cut short", counted(cut, "datagram")),
         }
     );
     if counter("messages") > 0 {
         eprintln!(
-            "{} messages of IPFIX files, {} of them damaged, {} octets skipped",
-            counter("messages"),
+            "{} of IPFIX files, {} of them damaged, {} skipped",
+            counted(counter("messages"), "message"),
             counter("messages_damaged"),
-            counter("octets_skipped"),
+            counted(counter("octets_skipped"), "octet"),
         );
     }
 }
@@ -356,10 +359,11 @@ fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
 fn print_files(part: &Part, counter: &dyn Fn(&str) -> u64, took: Duration) {
     let flows = counter("records_stored");
     eprintln!(
-        "{} files: {} read, {} failed, {flows} flows, {:.0} flows/s",
-        part.files.len(),
+        "{}: {} read, {} failed, {}, {:.0} flows/s",
+        counted(part.files.len(), "file"),
         counter("files_read"),
         counter("files_failed"),
+        counted(flows, "flow"),
         flows as f64 / took.as_secs_f64().max(1e-3),
     );
     let damage = [("records_damaged", "records or lines"), ("blocks_damaged", "blocks"), ("values_lost", "values")];

@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use weir_blocks::sinks::statistics::{SeriesOptions, StatisticsSinkOptions};
 use weir_blocks::transforms::enrich::{self, AddressFileOptions, EnrichOptions, ExporterFileOptions, RouteFileOptions};
 use weir_chain::config::ThreadChoice;
@@ -218,6 +219,17 @@ pub(crate) struct ArchiveArg {
     pub(crate) archive: PathBuf,
 }
 
+/// What else names an archive, for an error about arguments that name none.
+fn hint_at_archive(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_missing = missing.iter().any(|argument| argument.starts_with("--archive "));
+    is_missing
+        .then_some("the variable WEIR_ARCHIVE of the environment names the archive, too: export WEIR_ARCHIVE=flows")
+}
+
 /// Files of what is known of addresses and exporters, which is kept with the flows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnrichmentArgs {
@@ -376,14 +388,14 @@ fn texts(raw: bool) -> weir_print::Texts {
 pub(crate) fn print_archived(progress: &Progress) {
     let Some(archive) = progress.component("archive") else { return };
     eprintln!(
-        "archive: {} flows stored, {} segments sealed with {} octets",
-        archive.counter("rows_stored"),
-        archive.counter("segments_sealed"),
-        archive.counter("octets_sealed")
+        "archive: {} stored, {} sealed with {}",
+        counted(archive.counter("rows_stored"), "flow"),
+        counted(archive.counter("segments_sealed"), "segment"),
+        counted(archive.counter("octets_sealed"), "octet")
     );
     let lost = flows_not_stored(progress);
     if lost > 0 {
-        eprintln!("warning: {lost} flows could not be written");
+        eprintln!("warning: {} could not be written", counted(lost, "flow"));
     }
 }
 

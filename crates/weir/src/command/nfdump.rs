@@ -29,7 +29,8 @@ pub(crate) fn exit(error: &clap::Error) -> ! {
     let is_nfdump = command == NAME;
     // there is nowhere to report that nothing can be printed
     let _ = error.print();
-    if let Some(hint) = nfcapd_options::hint(error).filter(|_| command == "collect") {
+    let of_nfcapd = nfcapd_options::hint(error).filter(|_| command == "collect");
+    if let Some(hint) = of_nfcapd.or_else(|| super::hint_at_archive(error)) {
         eprintln!("\nhint: {hint}");
     }
     std::process::exit(if error.use_stderr() && is_nfdump { weir_nfdump::FAILED.into() } else { error.exit_code() })

@@ -24,6 +24,8 @@ struct NewFile {
     file: SourceFile,
     /// What is in it when it is compressed: the same capture is known whether it is compressed or not.
     unpacked: Option<SourceFile>,
+    /// Whether a command before this one began it, and may have stored a part of its flows.
+    was_begun: bool,
 }
 
 /// Which files are read although the archive has flows of them.
@@ -90,7 +92,9 @@ impl ReadBefore {
         let Ok(file) = SourceFile::of(place) else { return true };
         let is_known = self.known.read_as(&file).is_some();
         let unpacked = if is_known { None } else { unpacked(place) };
-        let new = NewFile { path: path.to_owned(), file, unpacked };
+        let mut new = NewFile { path: path.to_owned(), file, unpacked, was_begun: false };
+        let begun = new.contents().find_map(|content| self.known.begun_as(&content));
+        new.was_begun = begun.is_some();
         if again != Again::All {
             for content in new.contents() {
                 let Some(name) = self.known.read_as(&content) else { continue };
@@ -102,7 +106,6 @@ impl ReadBefore {
                 eprintln!("{} is left out: the archive has {what}{}", path.display(), as_what(name, path));
                 return false;
             }
-            let begun = new.contents().find_map(|content| self.known.begun_as(&content));
             if let Some(name) = begun {
                 let (path, name) = (path.display(), as_what(name, path));
                 if again == Again::Nothing {
@@ -159,6 +162,13 @@ impl ReadBefore {
             self.known.add(files)?;
         }
         Ok(())
+    }
+
+    /// Takes back that files were begun: nothing came to the archive of any of them. Of those that a command before this one
+    /// began, it may have a part.
+    pub(crate) fn forget_begun(&mut self) -> anyhow::Result<()> {
+        let files: Vec<_> = self.new.iter().filter(|new| !new.was_begun).flat_map(NewFile::contents).collect();
+        Ok(self.known.forget_begun(files)?)
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use weir_chain::{OptionError, Options};
 use weir_serve::config::UserOptions;
 use weir_serve::{granting, hash_password, scram_verifier, users};
@@ -82,8 +82,15 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = &args.file;
+    let found = granting::users_of_file(path).map_err(|error| in_file(None, &error))?;
     // the first user makes the file
-    let mut all = granting::users_of_file(path).map_err(|error| in_file(None, &error))?.unwrap_or_default();
+    if found.is_none() && !matches!(args.command, Command::Add { .. }) {
+        bail!(
+            "there is no file of users '{}'\nhint: weir user add makes it; --file or WEIR_USERS names another one",
+            path.display()
+        );
+    }
+    let mut all = found.unwrap_or_default();
     let place = |all: &[UserOptions], name: &str| all.iter().position(|user| user.name == name);
     // printed once it is in the file: a token that nothing knows would look like a right one
     let mut printed = None;

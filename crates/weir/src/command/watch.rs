@@ -21,11 +21,21 @@ use weir_watch::{Action, Retention, RunnerOptions, WatchFile, acknowledge, check
 
 use super::{ArchiveArg, SamplingArgs};
 
+const EXAMPLES: &str = "\
+Examples:
+  See whether watches are right, and what one would have reported of the flows that are there:
+    weir watch check watches
+    weir watch test -R flows watches/portscan.toml
+  Run them, and see what they do:
+    weir watch run -R flows watches
+    weir watch list -R flows";
+
 /// Run standing questions on live flows and their history, and test them on the past
 ///
 /// A watch is a file with a statement of SQL that names a window of the live stream. It is asked each time a window
 /// closes; each row of the answer is evidence of a report.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     work: Work,

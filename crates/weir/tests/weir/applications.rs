@@ -254,6 +254,28 @@ fn a_command_that_is_repeated_reads_only_what_failed() {
     assert_eq!(flows(&of_cut), before);
 }
 
+/// What waits for a Template is in the books and not in the archive, so the next try is as the first.
+#[test]
+fn a_file_of_which_nothing_could_be_read_is_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [file, archive] = ["late.pcap", "archive"].map(path);
+    // more than all datagrams, so that no Template comes
+    let late = ["--protocol", "ipfix", "--records", "300", "--late-template", "100000"];
+    told(&[&["generate", "--write", &file], &late[..]].concat());
+    for _ in 0..2 {
+        let output = run(&["import", "--archive", &archive, &file]);
+        let errors = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(!output.status.success() && errors.contains("error: nothing could be read\n"), "{errors}");
+        assert!(!errors.contains("left out"), "{errors}");
+    }
+    // nor is it begun after another file that was read
+    let good = path("good.pcap");
+    told(&["generate", "--write", &good, "--protocol", "ipfix", "--records", "300"]);
+    told(&["import", "--archive", &archive, &good]);
+    assert!(!Path::new(&archive).join("sources/begun").exists());
+}
+
 /// The archive has all flows; what else the chain was to do with them fails.
 #[test]
 fn a_file_is_noted_when_something_else_than_its_archive_fails() {

@@ -85,6 +85,10 @@ fn what_expires_is_told_first_and_the_newest_stays() {
     let before = flows(&archive).len();
     bad(&work(&archive, "expire", &[]), &["no limit is given", "hint: --max-age"]);
     bad(&work(&archive, "expire", &["--max-age", "soon"]), &["'soon' is not a duration"]);
+    // a unit that was forgotten: 90 bytes would leave nothing of the archive but its newest segment
+    let without_unit = work(&archive, "expire", &["--max-size", "90"]);
+    bad(&without_unit, &["error: --max-size: '90' is not a size\nhint: write a number with a unit: 4096B, 64MiB"]);
+    assert_eq!(flows(&archive).len(), before);
     let limits = ["--max-size", "1KiB", "--low-water-percent", "90"];
     let (dry, said) = good(&work(&archive, "expire", &[&limits[..], &["--dry-run"]].concat()));
     assert!(dry.contains("flows/date=") && said.contains("segments would go"), "{dry}{said}");

@@ -251,4 +251,9 @@ fn statistics_of_two_minutes_are_drawn_over_a_day() {
     let named =
         run(&[&["series", "plot", "--statistics", &statistics, "--by", "total", "--step", "1h"], &day[..]].concat());
     assert!(text(&named.stderr).contains("there are no steps of this time"), "{}", text(&named.stderr));
+    // of another day the error has the time of which there are some
+    let later = ["--utc", "--from", "2026-02-01", "--until", "2026-02-02"];
+    let output = run(&[&["series", "plot", "--statistics", &statistics, "--by", "total"], &later[..]].concat());
+    let there_are = "error: there are no steps of this time; there are steps of 1s from 2026-01-01 00:00 to 00:0";
+    assert!(text(&output.stderr).starts_with(there_are), "{}", text(&output.stderr));
 }

@@ -46,10 +46,29 @@ fn check_error(output: &Output, parts: &[&str]) {
 #[test]
 fn a_wrong_value_comes_with_the_usage_of_its_command() {
     let output = weir().args(["collect", "--archive", "flows", "--max-age", "5"]).output().expect("weir runs");
-    check_error(&output, &["--max-age: '5' is not a duration", "Usage: weir collect "]);
+    check_error(&output, &["error: --max-age: '5' is not a duration\nhint: write a number with a unit: 250ms, 30s, "]);
+    check_error(&output, &["12h, 7d, 4w, 1y\n\nUsage: weir collect "]);
+    // one that is no option of a component has the same words
+    let output = weir().args(["query", "--archive", "flows", "--memory-limit", "2"]).output().expect("weir runs");
+    check_error(
+        &output,
+        &["for '--memory-limit <SIZE>': '2' is not a size\nhint: write a number with a unit: 4096B, "],
+    );
     let output =
         weir().args(["archive", "expire", "--archive", "flows", "--max-age", "5"]).output().expect("weir runs");
     check_error(&output, &["--max-age: '5' is not a duration", "Usage: weir archive expire "]);
+}
+
+#[test]
+fn an_archive_that_is_not_named_may_be_named_by_the_environment() {
+    for command in [&["query"][..], &["archive", "ls"], &["collect"], &["import", "flows.csv"]] {
+        let output = run(command);
+        check_error(&output, &["  --archive <DIR>\n", "\nhint: the variable WEIR_ARCHIVE of the environment names"]);
+    }
+    // what is missing here is something else
+    let output = run(&["import", "--archive", "flows"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("<FILE>") && !said.contains("WEIR_ARCHIVE"), "{said}");
 }
 
 #[test]

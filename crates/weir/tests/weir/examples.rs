@@ -57,12 +57,11 @@ fn commands(name: &[String], all: &mut Vec<Vec<String>>) {
     let names = listed.take_while(|line| line.starts_with("  ")).filter(|line| !line.starts_with("   "));
     let below: Vec<&str> =
         names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
-    if below.is_empty() {
-        all.push(name.to_vec());
-    }
     for command in below {
         commands(&[name, &[command.to_owned()]].concat(), all);
     }
+    // a group comes after its commands, whose examples it has some of
+    all.push(name.to_vec());
 }
 
 /// The examples at the end of a command's help.
@@ -92,12 +91,10 @@ fn prepare(folder: &Path) {
     write("interfaces.csv", "127.0.0.1,1,uplink\n");
     write("flows.csv", "from,to,packets,start\n192.0.2.1,192.0.2.2,7,2026-11-24T00:00:00Z\n");
     write("weir.toml", "[archive]\nfolder = \"flows\"\n");
-    write(
-        "talkers.toml",
-        "[components.flows]\ntype = \"generator\"\nrecords = 100\n\
-         [components.top]\ntype = \"topn\"\ninputs = [\"flows\"]\nwindow = \"1m\"\nkeys = [\"src_addr\"]\n\
-         [components.count]\ntype = \"counter\"\ninputs = [\"top\"]\n",
-    );
+    // the one that is shown, of which examples name components; they run one after the other
+    let talkers = std::fs::read_to_string(repository.join("chains/talkers.toml")).expect("a chain");
+    assert!(talkers.ends_with("format = \"csv\"\n"), "the last table is that of the file that is written");
+    write("talkers.toml", &format!("{}overwrite = true\n", talkers.replace("\"../", "\"")));
     // up to now, for what is asked of the last day
     let began = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(5);
     write(

@@ -349,6 +349,15 @@ fn users_are_made_by_a_command_and_read_without_a_restart() {
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
+    for arguments in [&["ls"][..], &["remove", "ann"], &["password", "ann"]] {
+        let output = run(&[&["user", "--file", &users], arguments].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(
+            errors.starts_with(&format!("error: there is no file of users '{users}'\nhint: weir user add ")),
+            "{errors}"
+        );
+    }
     let admin = format!("Authorization: Bearer {}", user(&["add", "ann", "--role", "admin", "--token"]));
     let config = folder.path().join("weir.toml");
     let with_rule = |rule: &str| {

@@ -109,7 +109,10 @@ fn errors_name_file_line_section_and_key() {
     for (text, said) in [
         ("[collect]\nlisten = ['udp://0.0.0.0']\n", "line 6: [collect] 'listen': '0.0.0.0' is no address and port"),
         ("[collect]\nallow = ['10.0.0.0/33']\n", "line 6: [collect] 'allow': '10.0.0.0/33' is no network"),
-        ("[collect]\nfilter = 'src prot 80'\n", "line 6: [collect] 'filter' is no filter: "),
+        (
+            "[collect]\nfilter = 'src prot 80'\n",
+            "line 6: [collect] 'filter' is no filter\nsrc prot 80\n    ^^^^ unknown word",
+        ),
         ("[collect]\n[statistics]\nsteps = []\n", "line 7: [statistics] 'steps': "),
         (
             "[collect]\n[statistics]\nby = ['totl']\n",
@@ -117,7 +120,7 @@ fn errors_name_file_line_section_and_key() {
         ),
         (
             "[[meter]]\ninterfaces = ['lo']\n[[meter]]\ninterfaces = ['lo']\nfilter = 'src prot 80'\n",
-            "line 9: [meter] 'filter' is no filter: ",
+            "line 9: [meter] 'filter' is no filter\nsrc prot 80\n    ^^^^ unknown word",
         ),
         ("[[roles]]\nname = 'admin'\n", "line 6: [roles] 'name': there is a role 'admin' in any case"),
         ("[collect]\n[[download]]\nurl = 'ftp://x/'\nfile = 'x'\n", "line 7: [download] 'url': files are fetched by"),

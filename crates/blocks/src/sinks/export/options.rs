@@ -123,17 +123,17 @@ options! {
         /// Hold at most this much in messages that wait for a connection, for each collector; flows over the limit are counted
         /// in `records_unsent`.
         queue_size: ByteSize = ByteSize::from_mib(64) => 1 << 17..=1 << 32,
-        /// When a collector's queue is full, pause up to this long since it last took something; this pauses all collectors of
-        /// the same thread. For flows that can wait, such as those of files. A collector that took nothing in this time is not
-        /// waited for again before it does. Without it 0s, and 30s where `weir meter` reads files.
+        /// Wait up to this long for a collector whose queue is full. All collectors of the same thread wait. A collector that
+        /// took nothing in this time is not waited for again until it takes something. For flows that can wait, such as those
+        /// of files. Without it 0s, and 30s where `weir meter` reads files.
         room_timeout: Option<TimeSpan>,
         /// Drop and remake a connection whose collector acknowledges or takes nothing for this long.
         stall_timeout: TimeSpan = TimeSpan::from_secs(30),
         /// When the chain ends, give connections this long to send what waits and to be closed by their collector, and a second
         /// more at most. Without it 10s, and 30s where `weir meter` reads files.
         finish_timeout: Option<TimeSpan>,
-        /// Give them at most this long when the chain was stopped before its end, by a signal or because a component failed;
-        /// this also ends a pause for a full queue. What is left then is counted in `records_unsent`. Without it 10s, and 1s
+        /// Give connections at most this long when the chain was stopped before its end, by a signal or because a component
+        /// failed; this also ends waiting for a full queue. What is left then is counted in `records_unsent`. Without it 10s, and 1s
         /// where `weir meter` reads files.
         stop_timeout: Option<TimeSpan>,
     }
@@ -146,7 +146,7 @@ options! {
         tls_ca: Option<PathBuf>,
         /// PEM file of the certificate shown to collectors, followed by those of the authorities up to the root.
         tls_cert: Option<PathBuf>,
-        /// PEM file of its private key.
+        /// PEM file of the private key of `tls_cert`.
         tls_key: Option<PathBuf>,
         /// Accept only collectors whose certificate has this name, as a DNS name or an address, or as the common name of one
         /// without DNS names; without it the name or address in `to`.

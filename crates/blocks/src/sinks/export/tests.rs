@@ -259,11 +259,11 @@ fn parameters_must_make_sense() {
     assert_eq!(refused("to = '127.0.0.1:9'\nfrom = '::1'"), "from: nothing can be sent from ::1 to 127.0.0.1:9");
     let domain = refused("to = '127.0.0.1:9'\nprotocol = 'netflow-v5'\ndomain = 65536");
     assert!(domain.starts_with("domain: observation domain 65536 is more than"), "{domain}");
-    let octets = refused("to = '127.0.0.1:9'\nmessage_size_max = 100");
-    assert_eq!(octets, "message_size_max: 'message_size_max' is 100, but a number from 512 to 65535 is needed");
+    let octets = refused("to = '127.0.0.1:9'\nmessage_size_max = '100B'");
+    assert_eq!(octets, "message_size_max: 'message_size_max' is 100B, but a size from 512B to 65535B is needed");
     // messages of connections may be longer than datagrams, unless there is a collector that gets datagrams
-    compliance::open(&KIND, "to = 'tcp://127.0.0.1:9'\nmessage_size_max = 65535");
-    let octets = refused("to = ['tcp://127.0.0.1:9', '127.0.0.1:9']\nmessage_size_max = 65535");
+    compliance::open(&KIND, "to = 'tcp://127.0.0.1:9'\nmessage_size_max = '65535B'");
+    let octets = refused("to = ['tcp://127.0.0.1:9', '127.0.0.1:9']\nmessage_size_max = '65535B'");
     assert!(octets.starts_with("message_size_max: datagrams of 65535 octets"), "{octets}");
     for version in ["5", "9"] {
         assert_eq!(

@@ -1,6 +1,7 @@
 //! The options of the source `collector`.
 
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -121,11 +122,11 @@ options! {
         /// Accept at most this many connections and DTLS sessions at a time. When there are more, the oldest connection that never
         /// sent a message is closed; else they are refused and counted in connections_refused.
         connections_max: usize = 1024 => 1..=1 << 20,
-        /// Accept at most this many of them from one address, or from one IPv6 network of 64 bits.
+        /// Accept at most this many connections from one address, or from one IPv6 network of 64 bits.
         connections_per_source_max: usize = 256 => 1..=1 << 20,
         /// At most this many handshakes of TLS and DTLS at a time; when there are more, the oldest is given up.
         handshakes_max: usize = 128 => 1..=1 << 20,
-        /// At most this many of them from one address, or from one IPv6 network of 64 bits.
+        /// At most this many handshakes at a time from one address, or from one IPv6 network of 64 bits.
         handshakes_per_source_max: usize = 32 => 1..=1 << 20,
         /// Close connections without a message for this long; they are counted in connections_failed.
         idle_timeout: TimeSpan = TimeSpan::from_secs(1800),
@@ -137,7 +138,7 @@ options! {
     pub struct ListenerTlsOptions {
         /// PEM file of the certificate for TLS and DTLS, followed by those of the authorities up to the root.
         tls_cert: Option<PathBuf>,
-        /// PEM file of its private key.
+        /// PEM file of the private key of `tls_cert`.
         tls_key: Option<PathBuf>,
         /// PEM file of the authorities that sign the certificates of exporters.
         tls_ca: Option<PathBuf>,
@@ -272,6 +273,7 @@ fn parse_listeners(texts: &[String]) -> Result<(Vec<Listener>, Vec<Vec<Network>>
     for text in texts {
         let (address, query) =
             text.split_once('?').map_or((text.as_str(), None), |(address, query)| (address, Some(query)));
+        check_port(address)?;
         addresses.push(address.to_owned());
         let Some(query) = query else {
             networks.push(Vec::new());
@@ -285,6 +287,18 @@ fn parse_listeners(texts: &[String]) -> Result<(Vec<Listener>, Vec<Vec<Network>>
         networks.push(parse_networks(&own, "listen")?);
     }
     Ok((parse_all(&addresses, "listen")?, networks))
+}
+
+/// Refuses a port that is too high, as such: the address is one, and needs no other form.
+fn check_port(listener: &str) -> Result<(), OptionError> {
+    let address = listener.split_once("://").map_or(listener, |(_, address)| address);
+    let Some((host, port)) = address.rsplit_once(':') else { return Ok(()) };
+    let is_number = !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit());
+    if is_number && port.parse::<u16>().is_err() && format!("{host}:0").parse::<SocketAddr>().is_ok() {
+        let message = format!("'{address}' is no address and port: port {port} is above 65535");
+        return Err(OptionError::new("listen", message));
+    }
+    Ok(())
 }
 
 /// The networks of an option, those of files among them.

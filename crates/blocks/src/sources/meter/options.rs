@@ -118,7 +118,7 @@ options! {
         /// Meter only packets that match, in libpcap's filter language: 'tcp port 443'.
         packet_filter: Option<String>,
         /// Receive also packets that are not meant for this machine.
-        promiscuous: bool = true,
+        promiscuous: bool = true; off "Receive only packets that are meant for this machine",
         /// Capture this much of each packet on interfaces, 256KiB at most; without it 256B, or 2KiB when measures look into
         /// the payload.
         snap_length: Option<ByteSize> => 1..=262_144,
@@ -126,7 +126,7 @@ options! {
         buffer: ByteSize = ByteSize::from_mib(64) => 1 << 20..=1 << 32,
         /// Meter only some packets.
         sampling: Sampling = Sampling::None,
-        /// The n of `sampling`.
+        /// Select one packet (or flow) in this many; see `sampling`.
         sampling_interval: u32 = 1 => 1..=u32::MAX as u64,
         /// Try to capture again this often once all interfaces have gone away; without it the meter ends then. In weir serve it
         /// is 5s.

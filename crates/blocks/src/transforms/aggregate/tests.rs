@@ -208,9 +208,6 @@ fn mistakes_are_told() {
     assert_eq!(refusal("keys = []\nsum = 'flows'"), "'flows' would be handed on twice");
     assert_eq!(refusal("keys = []\nsum = 'src_port'"), "'src_port' holds no sums");
     assert_eq!(refusal("keys = []\nmax = 'src_addr'"), "'src_addr' holds neither numbers nor times");
-    assert_eq!(
-        refusal("keys = []\nwindow = '0.1ms'"),
-        "'window': '0.1ms' is not a duration; write a number with a unit: 250ms, 30s, 5m, 12h, 7d, 4w, 1y"
-    );
+    assert_eq!(refusal("keys = []\nwindow = '0.1ms'"), "'window': '0.1ms' is not a duration");
     assert_eq!(refusal("keys = []\ntime = 'bytes'"), "'bytes' is no column of times");
 }

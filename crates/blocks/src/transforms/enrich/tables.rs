@@ -270,6 +270,7 @@ fn unusable(error: DatabaseError) -> ComponentError {
     let message = error.to_string();
     match error {
         DatabaseError::Unreadable { source, .. } => ComponentError::caused(message, source),
+        DatabaseError::Unopened { source, .. } => ComponentError::caused(message, source),
         DatabaseError::TooMany { source, .. } => ComponentError::caused(message, source),
         _ => ComponentError::new(message),
     }

@@ -19,6 +19,7 @@ use weir_query::{Archive, QueryOptions, TimeWindow};
 
 use super::file_list::add_files;
 use super::imported_files::ImportedFiles;
+use crate::command::counted;
 use crate::command::read_before::ReadBefore;
 use crate::running::Signals;
 
@@ -79,7 +80,7 @@ pub(super) fn run(
             before.note(&counts.read)?;
             imported.done(&of_files)?;
             let last = files.last().map_or("", |path| name(path));
-            info!("imported {} flows of {} files, up to {last}", counts.flows, files.len());
+            info!("imported {} of {}, up to {last}", counted(counts.flows, "flow"), counted(files.len(), "file"));
             files_imported += files.len() as u64;
             all.flows += counts.flows;
             all.failed += counts.failed;
@@ -91,7 +92,8 @@ pub(super) fn run(
         }
     }
     let ImportCounts { flows, failed, damaged, .. } = all;
-    eprintln!("{files_imported} files: {} read, {failed} failed, {flows} flows", files_imported.saturating_sub(failed));
+    let files = counted(files_imported, "file");
+    eprintln!("{files}: {} read, {failed} failed, {}", files_imported.saturating_sub(failed), counted(flows, "flow"));
     for (count, what) in [
         (damaged, "records or blocks could not be read"),
         (watched.foreign.len() as u64, "files are no nfcapd files, and were left out"),

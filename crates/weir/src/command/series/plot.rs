@@ -3,13 +3,15 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::ValueEnum;
+use weir_chain::TimeSpan;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 
 use super::source::{SeriesValues, StepLength, Wanted};
 use super::{OTHER, StepArgs, StoreArgs, check_by, check_keys};
 use crate::foreground_query::terminal;
+use crate::time_args::range_text;
 
 /// Columns of a terminal whose width is not known.
 const WIDTH_DEFAULT: usize = 100;
@@ -81,6 +83,10 @@ pub(super) fn run(args: &PlotArgs) -> anyhow::Result<()> {
             values = of(finer)?;
         }
     }
+    if values.count() == 0 {
+        let others = if is_named { Vec::new() } else { source.steps() };
+        return Err(no_steps(&*source, args, [step].into_iter().chain(others))?);
+    }
     let chart = chart(args, &*values, cells)?;
     match &args.file {
         Some(file) => Ok(Plot::Rates(&chart).save(file)?),
@@ -92,6 +98,23 @@ pub(super) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Nothing is known of the time that was asked for; the error has the time of which there are steps, of the first length that
+/// has any.
+fn no_steps(
+    source: &dyn SeriesSource,
+    args: &PlotArgs,
+    lengths: impl Iterator<Item = StepLength>,
+) -> anyhow::Result<anyhow::Error> {
+    for step in lengths {
+        let Some((first_secs, last_secs)) = source.extent(step, Some(&args.by))? else { continue };
+        let secs = i64::from(step.step_secs);
+        let range = range_text(first_secs * 1_000, (last_secs + secs) * 1_000, &args.steps.zone());
+        let length = TimeSpan::from_secs(u64::from(step.step_secs));
+        return Ok(anyhow!("there are no steps of this time; there are steps of {length} {range}"));
+    }
+    Ok(anyhow!("there are no steps of this time, and none of any other"))
+}
+
 /// The shortest steps, not shorter than `finest`, that fit into the picture; the longest when none do.
 fn fitting(steps: &[StepLength], finest: StepLength, secs: i64, cells: usize) -> StepLength {
     let mut coarser = steps.iter().copied().filter(|one| one.step_secs >= finest.step_secs);
@@ -101,9 +124,6 @@ fn fitting(steps: &[StepLength], finest: StepLength, secs: i64, cells: usize) ->
 
 fn chart(args: &PlotArgs, values: &dyn SeriesValues, cells: usize) -> anyhow::Result<RateChart> {
     let (measure, name, factor) = args.of.of();
-    if values.count() == 0 {
-        bail!("there are no steps of this time");
-    }
     let Some(metric) = values.metrics().iter().position(|metric| metric.name == name) else {
         bail!("series by {} have no {name}", args.by)
     };

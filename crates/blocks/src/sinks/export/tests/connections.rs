@@ -53,7 +53,7 @@ fn a_collector_gets_what_was_sent() {
         let sent = flows(5_000, 300);
         let (listener, to) = listener();
         let reader = reader(listener);
-        let longest = size.map_or(String::new(), |size| format!("message_size_max = {size}"));
+        let longest = size.map_or(String::new(), |size| format!("message_size_max = '{size}B'"));
         let parameters = format!("to = '{to}'\nclock = 'rows'\n{longest}");
         let counters = compliance::sink(&KIND, &parameters, std::slice::from_ref(&sent), 700);
         let octets = reader.join().expect("read");
@@ -72,7 +72,7 @@ fn a_collector_gets_what_was_sent() {
 fn templates_are_told_once_in_a_session() {
     let (listener, to) = listener();
     let reader = reader(listener);
-    let parameters = format!("to = '{to}'\ntemplate_refresh_datagrams = 1\nmessage_size_max = 512");
+    let parameters = format!("to = '{to}'\ntemplate_refresh_datagrams = 1\nmessage_size_max = '512B'");
     compliance::sink(&KIND, &parameters, &[flows(500, 0)], 50);
     let octets = reader.join().expect("read");
     let template_sets = weir_collect::stream::messages(&octets).filter(|message| message[16..18] == [0, 2]);
@@ -97,7 +97,7 @@ fn a_collector_that_never_reads_stops_nobody() {
     let receiver = Receiver::new();
     let to_receiver = receiver.address();
     let (mut sink, meter) = open(&format!(
-        "to = ['{to_silent}', '{to_healthy}', '{to_receiver}']\nqueue_size = 262144\nfinish_timeout = '10s'"
+        "to = ['{to_silent}', '{to_healthy}', '{to_receiver}']\nqueue_size = '256KiB'\nfinish_timeout = '10s'"
     ));
     let piece = flows(500, 0);
     let (mut given, mut datagram_octets) = (0, 0);
@@ -138,7 +138,7 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
         begun.recv().expect("a word");
         read_to_end(&mut stream)
     });
-    let parameters = format!("to = '{to}'\nqueue_size = 131072\nroom_timeout = '60s'\nfinish_timeout = '60s'");
+    let parameters = format!("to = '{to}'\nqueue_size = '128KiB'\nroom_timeout = '60s'\nfinish_timeout = '60s'");
     let (mut sink, meter) = open(&parameters);
     let taking = thread::spawn({
         let sent = sent.clone();
@@ -156,7 +156,7 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
     assert_eq!(["records_exported", "records_unsent"].map(|name| count(&meter, name)), [40_000, 0]);
 
     let (dead, to) = self::listener();
-    let parameters = format!("to = '{to}'\nqueue_size = 131072\nroom_timeout = '0.2s'\nfinish_timeout = '0s'");
+    let parameters = format!("to = '{to}'\nqueue_size = '128KiB'\nroom_timeout = '0.2s'\nfinish_timeout = '0s'");
     let (mut sink, meter) = open(&parameters);
     while count(&meter, "records_unsent") < 10_000 {
         sink.take(Burst::new(sent.slice(0, 500))).expect("taken");
@@ -168,7 +168,7 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
 fn a_stop_ends_the_wait_for_room() {
     let (dead, to) = listener();
     let parameters = format!(
-        "to = '{to}'\nqueue_size = 131072\nroom_timeout = '1000s'\nfinish_timeout = '1000s'\n\
+        "to = '{to}'\nqueue_size = '128KiB'\nroom_timeout = '1000s'\nfinish_timeout = '1000s'\n\
          stop_timeout = '0.1s'"
     );
     let (Built::Sink(mut sink), context) = compliance::open(&KIND, &parameters) else { panic!("no sink") };
@@ -214,7 +214,7 @@ fn several_dead_collectors_are_waited_for_at_the_same_time() {
         let dead: Vec<_> = (0..4).map(|_| listener()).collect();
         let to: Vec<_> = dead.iter().map(|(_, to)| format!("'{to}'")).collect();
         let parameters = format!(
-            "to = [{}]\ndistribute = '{distribute}'\nqueue_size = 131072\nfinish_timeout = '0s'\n\
+            "to = [{}]\ndistribute = '{distribute}'\nqueue_size = '128KiB'\nfinish_timeout = '0s'\n\
              room_timeout = '{}s'",
             to.join(", "),
             ROOM_TIMEOUT.as_secs()
@@ -254,7 +254,7 @@ fn a_connection_that_breaks_is_made_again() {
         accepted.send(()).expect("told");
         (first, read_to_end(&mut stream))
     });
-    let (mut sink, meter) = open(&format!("to = '{to}'\nmessage_size_max = 1000"));
+    let (mut sink, meter) = open(&format!("to = '{to}'\nmessage_size_max = '1000B'"));
     let piece = flows(500, 200);
     let mut given = 0;
     while sessions.try_recv().is_err() {
