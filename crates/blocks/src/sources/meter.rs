@@ -50,8 +50,9 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
           `flows_peak`, `tunnel_pairs_forgotten` (ends of tunnels, of which 1,048,576 are known at the same time: \
           a flow whose ends were forgotten and come again is told in two), `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \
           `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` \
-          (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read`, \
-          `files_failed` and `times_replaced` (times of reception, which of captures are those of packets, beyond 1000 days \
+          (how often the memory for packets of an interface became full), `frames_filtered`, \
+          `frames_unknown_link` (of a link type that is not dissected), `frames_unfilterable` (of one that the packet filter has \
+          no meaning on), `octets_read`, `files_failed` and `times_replaced` (times of reception, which of captures are those of packets, beyond 1000 days \
           for each file: they are replaced by the present; those of pipes alone are not limited). With `routes` it counts `routes_peak` (prefixes), \
           `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
           (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \

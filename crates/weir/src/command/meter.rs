@@ -249,8 +249,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.component("cassandra").iter().for_each(|stored| super::forward::print_stored(stored));
     ended.context("metering ended")?;
     noted?;
-    let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
-    if failed > 0 {
+    let unread = UNREAD.map(|name| progress.component(METER).map_or(0, |meter| meter.counter(name)));
+    let is_all_read = unread.iter().all(|count| *count == 0);
+    if !is_all_read {
         made.iter().for_each(NewArchive::remove_if_empty);
         hint_at_import(&files);
     }
@@ -258,9 +259,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(unsent) = &unsent {
         eprintln!("error: {unsent}");
     }
-    Ok(match (failed, unsent) {
-        (0, None) => ExitCode::SUCCESS,
-        (0, Some(_)) => ExitCode::from(UNSENT),
+    Ok(match (is_all_read, unsent) {
+        (true, None) => ExitCode::SUCCESS,
+        (true, Some(_)) => ExitCode::from(UNSENT),
         _ => ExitCode::FAILURE,
     })
 }
@@ -281,6 +282,9 @@ fn hint_at_import(files: &[PathBuf]) {
         eprintln!("hint: {} has flows and no packets: weir import reads it", path.display());
     }
 }
+
+/// Counters of what could not be read. A packet that is not IP was read, and is none that flows are made of.
+const UNREAD: [&str; 3] = ["files_failed", "frames_unknown_link", "frames_unfilterable"];
 
 /// Exit status when everything was done but that collectors have not, or perhaps not, got all flows.
 const UNSENT: u8 = 3;
@@ -486,6 +490,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("fragments_without_first", "fragments in flows without ports, because the first one did not come"),
     ("frames_filtered", "frames that the packet filter left out"),
     ("frames_unknown_link", "frames of an unknown link layer"),
+    ("frames_unfilterable", "frames of a link layer that the packet filter has no meaning on"),
     ("kernel_drops", "packets that the system dropped"),
     ("buffer_overruns", "times that the memory for captured packets was full (--buffer)"),
     ("flows_evicted", "flows that ended early because the table was full"),

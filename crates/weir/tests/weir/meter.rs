@@ -612,6 +612,14 @@ fn what_cannot_be_metered_is_told() {
         assert!(!output.status.success(), "{arguments:?}");
         assert!(text(&output.stderr).contains(told), "{arguments:?}: {}", text(&output.stderr));
     }
+    // LINKTYPE_JUNIPER_PPPOE, which is not dissected
+    let mut other_link = std::fs::read(path("trace.pcap")).expect("readable");
+    other_link[20] = 167;
+    std::fs::write(path("other-link.pcap"), other_link).expect("written");
+    let output = run(&["meter", &path("other-link.pcap")]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("link type 167") && told.contains("3000  frames of an unknown link layer"), "{told}");
     // of several files the whole ones are metered all the same
     let output = run(&["meter", &path("garbage"), &path("trace.pcap")]);
     assert!(!output.status.success());
