@@ -7,6 +7,7 @@ use weir_wire::packet::Headers;
 const SYN: u16 = 0x02;
 const ACK: u16 = 0x10;
 const FIN: u16 = 0x01;
+const RST: u16 = 0x04;
 
 /// ntop, whose elements for these measures others read too.
 const NTOP: u32 = 35632;
@@ -33,6 +34,12 @@ struct Side {
 }
 
 impl Side {
+    /// Whether a segment without SYN, FIN and RST is a keep-alive (RFC 9293 section 3.8.4): none or one octet that was sent
+    /// before, the last. One octet that was lost and is sent again looks the same.
+    fn is_keep_alive(&self, first: u32, octets: u32) -> bool {
+        octets <= 1 && self.next == Some(first.wrapping_add(1))
+    }
+
     /// Takes in a segment of these sequence numbers, not empty.
     fn segment(&mut self, first: u32, octets: u32) {
         let after = first.wrapping_add(octets);
@@ -66,9 +73,9 @@ const fn is_before(one: u32, other: u32) -> bool {
 
 /// A connection.
 ///
-/// A segment counts as retransmitted when all of its octets were seen before, and as out of order when it fills a gap
-/// that later segments left. What was lost before it came by and is sent again so counts as out of order: here it cannot
-/// be distinguished from a detour.
+/// A segment counts as retransmitted when all of its octets were seen before, unless it is a keep-alive, and as out of
+/// order when it fills a gap that later segments left. What was lost before it came by and is sent again so counts as out
+/// of order: here it cannot be distinguished from a detour.
 #[derive(Debug, Default)]
 pub(super) struct Tcp {
     forward: Side,
@@ -93,7 +100,8 @@ impl Tcp {
         side.window.get_or_insert(window);
         // SYN and FIN take a sequence number each
         let octets = headers.payload_octets() + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
-        if octets > 0 {
+        let is_keep_alive = flags & (SYN | FIN | RST) == 0 && side.is_keep_alive(sequence, octets);
+        if octets > 0 && !is_keep_alive {
             side.segment(sequence, octets);
         }
     }

@@ -40,6 +40,21 @@ fn connection(segments: &[Segment]) -> Tcp {
     tcp
 }
 
+/// As tshark 4 has it for the same segments.
+#[test]
+fn keep_alives_are_no_retransmissions() {
+    let retransmitted = |segment: Segment| connection(&[(0, true, 1, ACK, 100), segment]).forward.retransmitted;
+    // tcp.analysis.keep_alive
+    assert_eq!(retransmitted((1, true, 100, ACK, 1)), 0);
+    assert_eq!(retransmitted((1, true, 100, ACK, 0)), 0);
+    // tcp.analysis.retransmission
+    assert_eq!(retransmitted((1, true, 99, ACK, 1)), 1);
+    assert_eq!(retransmitted((1, true, 99, ACK, 2)), 1);
+    let fin = |time_us: i64| -> Segment { (time_us, true, 101, FIN | ACK, 0) };
+    assert_eq!(connection(&[(0, true, 1, ACK, 100), fin(1), fin(2)]).forward.retransmitted, 1);
+    assert_eq!(connection(&[(0, true, 1, ACK, 100), fin(1), (2, true, 101, RST | ACK, 1)]).forward.retransmitted, 1);
+}
+
 /// As `tcp.analysis.initial_rtt` of tshark 4.
 #[test]
 fn waiting_for_a_syn_to_be_sent_again_is_no_round_trip() {
