@@ -1,7 +1,9 @@
 //! `weir meter`: captures into archives, to collectors of several kinds and to standard output, and wrong input.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -583,6 +585,25 @@ fn interfaces_are_listed_with_their_addresses() {
     let loopback = listed.lines().find(|line| line.split_whitespace().nth(1) == Some("lo"));
     let loopback = loopback.unwrap_or_else(|| panic!("there is no lo: {listed}"));
     assert!(loopback.contains("127.0.0.1"), "{loopback}");
+}
+
+#[test]
+fn a_capture_whose_name_is_no_text_is_metered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(OsStr::from_bytes(b"trace-\xff.pcap"));
+    capture(&path);
+    let output = weir().arg("meter").arg(&path).output().expect("weir runs");
+    let told = text(&output.stderr);
+    assert!(output.status.success() && told.contains("3000 packets"), "{told}");
+}
+
+/// Two readers would each get a part of it.
+#[test]
+fn standard_input_is_metered_once() {
+    let output = run(&["meter", "-", "-"]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("standard input (-) is named twice"), "{told}");
 }
 
 #[test]
