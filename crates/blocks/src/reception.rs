@@ -3,7 +3,7 @@
 //! An archive is divided by the day of reception, and each day of a delivery is a file for each table. A damaged file has any
 //! times: one of 195 KB became 6,000 files of 142 MB. So a time that cannot be one of reception is replaced by the present, and so
 //! are those of more days than a file of real flows has. Flows of packets were received when a packet showed that they had
-//! ended, and captures of any time are real: of these only the days are limited.
+//! ended, or soon after they had where none came, and captures of any time are real: of these only the days are limited.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -120,6 +120,8 @@ pub struct SourceCounts {
     pub buffer_overruns: u64,
     /// Frames whose link layer is not known.
     pub frames_unknown_link: u64,
+    /// Frames of a link layer that the packet filter has no meaning on.
+    pub frames_unfilterable: u64,
     /// Files that could not be opened or not be read to their end; each was reported.
     pub files_failed: u64,
 }
@@ -134,6 +136,7 @@ impl SourceCounts {
             kernel_drops: self.kernel_drops + other.kernel_drops,
             buffer_overruns: self.buffer_overruns + other.buffer_overruns,
             frames_unknown_link: self.frames_unknown_link + other.frames_unknown_link,
+            frames_unfilterable: self.frames_unfilterable + other.frames_unfilterable,
             files_failed: self.files_failed + other.files_failed,
         }
     }

@@ -30,8 +30,8 @@ struct Row {
     measured: Option<Box<Measured>>,
     parts: KeyParts,
     reason: EndReason,
-    /// When it was delivered, by the time of packets.
-    delivered_us: i64,
+    /// When it was found to be over, by the time of packets.
+    ended_us: i64,
 }
 
 /// Collects flows and makes batches of them.
@@ -176,7 +176,7 @@ impl FlowRows {
 
     fn times(&mut self, rows: &[Row]) {
         let builder = &mut self.builder;
-        builder.time(Column::Received).extend(rows.iter().map(|row| ms(row.delivered_us)));
+        builder.time(Column::Received).extend(rows.iter().map(|row| ms(row.ended_us)));
         builder.time(Column::Start).extend(rows.iter().map(|row| ms(row.flow.first_us())));
         builder.time(Column::End).extend(rows.iter().map(|row| ms(row.flow.last_us())));
         match self.options.exporter {
@@ -289,11 +289,11 @@ pub(crate) struct BatchDelivery<'r> {
 
 impl FlowSink for BatchDelivery<'_> {
     #[inline]
-    fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, now_us: i64) {
+    fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, ended_us: i64) {
         let rows = &mut *self.rows;
         rows.flows += 1;
         let measured = if rows.needs_packets { rows.end_packets(slot) } else { None };
-        rows.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, delivered_us: now_us });
+        rows.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, ended_us });
         if rows.rows.len() < GROUP_ROWS {
             return;
         }

@@ -50,8 +50,9 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
           `flows_peak`, `tunnel_pairs_forgotten` (ends of tunnels, of which 1,048,576 are known at the same time: \
           a flow whose ends were forgotten and come again is told in two), `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \
           `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` \
-          (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read`, \
-          `files_failed` and `times_replaced` (times of reception, which of captures are those of packets, beyond 1000 days \
+          (how often the memory for packets of an interface became full), `frames_filtered`, \
+          `frames_unknown_link` (of a link type that is not dissected), `frames_unfilterable` (of one that the packet filter has \
+          no meaning on), `octets_read`, `files_failed` and `times_replaced` (times of reception, which of captures are those of packets, beyond 1000 days \
           for each file: they are replaced by the present; those of pipes alone are not limited). With `routes` it counts `routes_peak` (prefixes), \
           `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
           (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \
@@ -442,7 +443,6 @@ mod tests {
         for path in [&one, &two] {
             weir_testkit::write_capture(path, packets_of_days());
         }
-        // two flows end with the last packet
         assert_eq!(days(std::slice::from_ref(&one)), (2_500, 1_001, 1_500));
         let (starts, received, _) = days(&[one, two]);
         assert_eq!(starts, 2_500);
@@ -460,8 +460,8 @@ mod tests {
             path
         };
         let files: Vec<PathBuf> = (1..=1_200).map(write).collect();
-        // those of a day end with the first packet of the next one, and the last ones with their own
-        assert_eq!(days(&files), (1_200, 1_199, 0));
+        // a day without packets is longer than a flow waits for one: each was over on its own day
+        assert_eq!(days(&files), (1_200, 1_200, 0));
     }
 
     #[test]
@@ -474,7 +474,7 @@ mod tests {
             let path = path.clone();
             thread::spawn(move || weir_testkit::write_capture(&path, packets_of_days()))
         };
-        assert_eq!(days(&[path]), (2_500, 2_499, 0));
+        assert_eq!(days(&[path]), (2_500, 2_500, 0));
         writer.join().expect("written");
     }
 

@@ -89,12 +89,4 @@ pub enum CaptureDamage {
     /// The file has more interfaces than are supported.
     #[error("there are more than {0} interfaces")]
     Interfaces(usize),
-    /// The packet filter has no meaning for frames of this link type.
-    #[error("frames of its link type {link} cannot be filtered: {reason}")]
-    Filter {
-        /// Number of the link type.
-        link: u16,
-        /// Why, in libpcap's words.
-        reason: String,
-    },
 }

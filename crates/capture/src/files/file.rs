@@ -11,6 +11,7 @@ use super::FileEnds;
 use super::error::{CaptureDamage, CaptureError};
 use super::input::Input;
 use super::interfaces::Interfaces;
+use super::left_out::LeftOutLinks;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
 use super::sink::{Sink, Stop};
@@ -26,6 +27,7 @@ pub(super) const BLOCK_OCTETS: usize = 128 << 10;
 pub(super) struct Shared {
     pub(super) counts: SourceCounts,
     pub(super) interfaces: Interfaces,
+    pub(super) left_out: LeftOutLinks,
     /// Which packets are delivered, `None` for all.
     pub(super) filter: Option<Filter>,
     pub(super) ends: FileEnds,
@@ -210,7 +212,13 @@ enum End {
 
 impl Shared {
     fn sink<'a>(&'a mut self, block: &'a mut PacketBlock) -> Sink<'a> {
-        Sink { block, counts: &mut self.counts, interfaces: &mut self.interfaces, filter: self.filter.as_mut() }
+        Sink {
+            block,
+            counts: &mut self.counts,
+            interfaces: &mut self.interfaces,
+            left_out: &mut self.left_out,
+            filter: self.filter.as_mut(),
+        }
     }
 }
 

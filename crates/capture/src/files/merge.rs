@@ -99,10 +99,9 @@ impl Merged {
         });
         self.shared.filter = self.shared.filter.take().or(filter);
         let (mut capture, result) = opened?;
+        self.shared.report(&self.paths[file], None, &self.warn);
         let Some(first) = block.packets().first() else {
-            if let Err(error) = result {
-                self.shared.fail(&self.paths[file], &error, true, &self.warn);
-            }
+            self.shared.report(&self.paths[file], result.err(), &self.warn);
             self.shared.end(&self.paths[file]);
             return None;
         };
@@ -112,9 +111,7 @@ impl Merged {
             self.shared.counts = counts;
             return Some(Waiting { turn, places, open: None });
         }
-        if let Err(error) = result {
-            self.shared.fail(&self.paths[file], &error, true, &self.warn);
-        }
+        self.shared.report(&self.paths[file], result.err(), &self.warn);
         capture.set_block_octets(BLOCK_OCTETS);
         Some(Waiting { turn, places, open: Some(Box::new(Open { capture, block, next: 0, is_begun: false })) })
     }
@@ -159,9 +156,8 @@ impl Merged {
             self.shared.end(&self.paths[file]);
             return;
         }
-        if let Err(error) = open.capture.fill(&mut open.block, &mut self.shared) {
-            self.shared.fail(&self.paths[file], &error, true, &self.warn);
-        }
+        let filled = open.capture.fill(&mut open.block, &mut self.shared);
+        self.shared.report(&self.paths[file], filled.err(), &self.warn);
         self.put(file, open);
     }
 

@@ -13,6 +13,7 @@ mod error;
 mod file;
 mod input;
 mod interfaces;
+mod left_out;
 mod merge;
 mod packed;
 mod pcap;
@@ -146,7 +147,8 @@ impl FileOptions {
 ///
 /// **Damage.** What cannot be opened, or not be read to its end, is reported with one line and counted in `files_failed`.
 ///
-/// **Filter.** A file with a link type that the filter has no meaning on fails.
+/// **Links.** Frames of a link type that is not dissected, or that the filter has no meaning on, are left out and counted in
+/// `frames_unknown_link` and `frames_unfilterable`; the first of each is reported with one line.
 ///
 /// **Drops.** `kernel_drops` is what the interface statistics of pcapng files say.
 pub fn open_files(options: &FileOptions, warn: &WarningHandler) -> Result<Box<dyn PacketSource>, SourceError> {
@@ -183,9 +185,8 @@ impl PacketSource for Single {
             block.clear();
             return Ok(FillOutcome::Ended);
         };
-        if let Err(error) = capture.fill(block, &mut self.shared) {
-            self.shared.fail(&self.path, &error, true, &self.warn);
-        }
+        let filled = capture.fill(block, &mut self.shared);
+        self.shared.report(&self.path, filled.err(), &self.warn);
         if !self.is_begun && !block.packets().is_empty() {
             self.is_begun = true;
             self.shared.ends.begin(&self.path);
@@ -206,6 +207,16 @@ impl PacketSource for Single {
 }
 
 impl Shared {
+    /// Reports what was found while a block was filled: links that are left out, and what ended the file.
+    fn report(&mut self, path: &Path, error: Option<CaptureError>, warn: &WarningHandler) {
+        for left_out in self.left_out.take_unreported() {
+            warn(&line_of(path, &left_out));
+        }
+        if let Some(error) = error {
+            self.fail(path, &error, true, warn);
+        }
+    }
+
     /// Counts and notes a file that failed, and reports why. `is_open` when it could be opened.
     fn fail(&mut self, path: &Path, error: &CaptureError, is_open: bool, warn: &WarningHandler) {
         self.counts.files_failed += 1;
@@ -213,12 +224,17 @@ impl Shared {
         let is_refused = matches!(error, CaptureError::Read { error, .. } if error.raw_os_error().is_some());
         let end = if is_open && !is_refused { CaptureEnd::Damaged } else { CaptureEnd::Refused };
         self.ends.update(path, |state| state.failure = state.failure.or(Some(end)));
-        let name: &dyn Display = if path.as_os_str() == "-" { &"standard input" } else { &path.display() };
-        warn(&format!("{name}: {error}"));
+        warn(&line_of(path, error));
     }
 
     /// Notes that the last packet of a file is being delivered.
     fn end(&self, path: &Path) {
         self.ends.end(path);
     }
+}
+
+/// What there is to say about a file.
+fn line_of(path: &Path, what: &dyn Display) -> String {
+    let name: &dyn Display = if path.as_os_str() == "-" { &"standard input" } else { &path.display() };
+    format!("{name}: {what}")
 }

@@ -94,12 +94,12 @@ impl Pcap {
             let Some(header) = octets[*at..].first_chunk::<16>() else { return Stop::Record(header_octets) };
             let number = |at| u32_at(header, at, self.big_endian);
             let (captured, length) = self.lengths.of(number(8), number(12));
-            if captured > FRAME_OCTETS_MAX && (self.port.is_known() || captured > SKIPPED_OCTETS_MAX) {
+            if captured > FRAME_OCTETS_MAX && (self.port.is_open() || captured > SKIPPED_OCTETS_MAX) {
                 return Stop::Damaged(CaptureDamage::FrameTooLong(captured));
             }
             let record_octets = header_octets + captured as usize;
             let missing = record_octets.saturating_sub(octets.len() - *at);
-            if missing > 0 && self.port.is_known() {
+            if missing > 0 && self.port.is_open() {
                 return Stop::Record(record_octets);
             }
             let time_us = self.clock.micros_of_parts(number(0), number(4));

@@ -6,6 +6,7 @@ use weir_wire::packet::LinkType;
 
 use super::error::CaptureDamage;
 use super::interfaces::{INTERFACES_MAX, Interfaces};
+use super::left_out::{LeftOutLink, LeftOutLinks};
 use crate::filter::{Filter, Program};
 use crate::source::{PacketBlock, PacketMeta, SourceCounts};
 
@@ -18,17 +19,23 @@ pub(super) struct Sink<'a> {
     pub(super) block: &'a mut PacketBlock,
     pub(super) counts: &'a mut SourceCounts,
     pub(super) interfaces: &'a mut Interfaces,
+    pub(super) left_out: &'a mut LeftOutLinks,
     pub(super) filter: Option<&'a mut Filter>,
 }
 
 /// How frames of one interface are delivered.
 #[derive(Debug, Clone)]
-pub(super) struct Port {
-    /// How frames begin, and the position of the interface in the list of all files; `None` when that link is not
-    /// dissected.
-    link: Option<(LinkType, u16)>,
-    /// Which frames are taken, `None` for all.
-    program: Option<Arc<Program>>,
+pub(super) enum Port {
+    /// Those that a program takes, or all.
+    Open {
+        /// How frames begin.
+        link: LinkType,
+        /// The position of the interface in the list of all files.
+        interface: u16,
+        program: Option<Arc<Program>>,
+    },
+    /// Not at all.
+    Closed(LeftOutLink),
 }
 
 /// A frame as a file describes it.
@@ -62,32 +69,40 @@ impl Port {
         big_endian: bool,
         sink: &mut Sink<'_>,
     ) -> Result<Self, CaptureDamage> {
-        let Some(link) = LinkType::from_dlt(number) else { return Ok(Self { link: None, program: None }) };
-        let position = sink.interfaces.position(index, name, link).ok_or(CaptureDamage::Interfaces(INTERFACES_MAX))?;
-        let program = sink.filter.as_mut().map(|filter| filter.program(number, big_endian)).transpose();
-        let program = program.map_err(|error| CaptureDamage::Filter { link: number, reason: error.to_string() })?;
-        Ok(Self { link: Some((link, position)), program })
+        let Some(link) = LinkType::from_dlt(number) else { return Ok(Self::Closed(LeftOutLink::unknown(number))) };
+        let program = match sink.filter.as_mut().map(|filter| filter.program(number, big_endian)).transpose() {
+            Ok(program) => program,
+            Err(error) => return Ok(Self::Closed(LeftOutLink::unfilterable(number, error.reason()))),
+        };
+        let interface = sink.interfaces.position(index, name, link).ok_or(CaptureDamage::Interfaces(INTERFACES_MAX))?;
+        Ok(Self::Open { link, interface, program })
     }
 
     /// Whether frames are delivered at all.
     #[inline]
-    pub(super) fn is_known(&self) -> bool {
-        self.link.is_some()
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. })
     }
 
     /// How frames begin and their interface, when all of them are delivered.
     pub(super) fn takes_all(&self) -> Option<(LinkType, u16)> {
-        self.link.filter(|_| self.program.is_none())
+        match self {
+            Self::Open { link, interface, program: None } => Some((*link, *interface)),
+            _ => None,
+        }
     }
 
     /// Delivers a frame, or counts why not.
     #[inline]
     pub(super) fn take(&self, frame: Frame, octets: &[u8], sink: &mut Sink<'_>) {
-        let Some((link, interface)) = self.link else {
-            sink.counts.frames_unknown_link += 1;
-            return;
+        let (link, interface, program) = match self {
+            Self::Open { link, interface, program } => (*link, *interface, program),
+            Self::Closed(link) => {
+                sink.left_out.count(link, sink.counts);
+                return;
+            }
         };
-        if let Some(program) = &self.program {
+        if let Some(program) = program {
             let captured = octets.get(frame.offset..frame.offset + frame.captured as usize);
             if !program.takes(captured.unwrap_or_default(), frame.length) {
                 sink.counts.frames_filtered += 1;

@@ -308,7 +308,7 @@ fn sections_have_interfaces_and_an_order_of_their_own() {
         (1, 99, 0, b"sim".to_vec()),
         (109_000_000, 3, 1, b"ob".to_vec()),
     ];
-    assert_eq!(read.warnings, Vec::<String>::new());
+    assert_eq!(read.warnings, ["trace: frames of link type 9999 are left out, for it is not dissected"]);
     assert_eq!(read.packets, [expected.clone(), expected].concat());
     assert_eq!(read.interfaces, [(1, "eth0".to_owned(), LinkType::Ethernet), (2, String::new(), LinkType::Ip)]);
     assert_eq!(read.counts.frames_unknown_link, 2);
@@ -343,7 +343,52 @@ fn frames_of_links_that_are_not_dissected_may_be_of_any_length() {
     assert_eq!((whole.counts.frames_unknown_link, whole.counts.files_failed), (2, 0));
     let cut = read(&octets[..octets.len() / 2]);
     assert_eq!((cut.counts.frames_unknown_link, cut.counts.files_failed), (1, 1));
-    assert_eq!(cut.warnings, ["trace: damaged at octet 1048605: the file is cut short within this record"]);
+    let warnings = [
+        "trace: frames of link type 9999 are left out, for it is not dissected",
+        "trace: damaged at octet 1048605: the file is cut short within this record",
+    ];
+    assert_eq!(cut.warnings, warnings);
+}
+
+#[test]
+fn frames_of_a_link_that_cannot_be_filtered_are_left_out_and_the_others_are_not() {
+    let mut udp = vec![0; 60];
+    (udp[12], udp[14], udp[23]) = (8, 0x45, 17);
+    let octets = [
+        LITTLE.section(),
+        LITTLE.interface(1, 0, &[]),
+        // LINKTYPE_NFLOG, for which libpcap compiles no expression about protocols
+        LITTLE.interface(239, 0, &[]),
+        LITTLE.packet(0, 1, &udp, 60),
+        LITTLE.packet(1, 2, b"netfilter", 9),
+        LITTLE.packet(1, 3, b"netfilter", 9),
+        LITTLE.packet(0, 4, &udp, 60),
+    ];
+    let folder = Folder::new();
+    let paths = vec![folder.put("trace", &octets.concat())];
+    let options = FileOptions { paths, filter: Some("udp".to_owned()), ..FileOptions::default() };
+    let read = folder.drain(open_files(&options, &folder.warn()).unwrap());
+    assert_eq!(read.times(), [1, 4]);
+    assert_eq!((read.counts.frames_unfilterable, read.counts.files_failed), (2, 0));
+    let [line] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
+    assert!(line.starts_with("trace: frames of link type 239 are left out, for they cannot be filtered: "), "{line}");
+}
+
+/// Which is found when files are looked into for their times.
+#[test]
+fn a_link_that_is_not_dissected_is_reported_with_its_file() {
+    let folder = Folder::new();
+    let links = [
+        LITTLE.section(),
+        LITTLE.interface(9999, 0, &[]),
+        LITTLE.interface(1, 0, &[]),
+        LITTLE.packet(0, 1, b"usb", 3),
+        LITTLE.packet(1, 2, b"frame", 5),
+    ];
+    let paths = [folder.put("one", &links.concat()), folder.put("two", &small_pcap(&[3]))];
+    let read = folder.read(&paths);
+    assert_eq!(read.warnings, ["one: frames of link type 9999 are left out, for it is not dissected"]);
+    assert_eq!((read.packets.len(), read.counts.frames_unknown_link), (2, 1));
 }
 
 /// What interface statistics count has been counted since the capture began.

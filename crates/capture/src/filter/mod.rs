@@ -22,7 +22,8 @@ const TRIED: [u16; 5] = [1, 101, 9, 105, 113];
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
     expression: String,
-    programs: HashMap<(u16, bool), Arc<Program>, RandomState>,
+    /// What came of compiling it for each link and order of octets.
+    programs: HashMap<(u16, bool), Result<Arc<Program>, FilterError>, RandomState>,
 }
 
 /// Why a filter cannot be used.
@@ -65,14 +66,22 @@ impl Filter {
 
     /// The program for frames of a link type (`LINKTYPE_`) in a file of that order of octets.
     pub(crate) fn program(&mut self, link: u16, big_endian: bool) -> Result<Arc<Program>, FilterError> {
-        if let Some(program) = self.programs.get(&(link, big_endian)) {
-            return Ok(Arc::clone(program));
+        let compiled = self.programs.entry((link, big_endian)).or_insert_with(|| {
+            // What a program returns is how much to keep; only whether that is 0 matters here.
+            let instructions = libpcap::compile(&self.expression, link, big_endian, FRAME_OCTETS_MAX)?;
+            Ok(Arc::new(Program::new(instructions)?))
+        });
+        compiled.clone()
+    }
+}
+
+impl FilterError {
+    /// What is wrong, without the expression.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Expression { reason, .. } => reason,
+            other => other.to_string(),
         }
-        // What a program returns is how much to keep; only whether that is 0 matters here.
-        let instructions = libpcap::compile(&self.expression, link, big_endian, FRAME_OCTETS_MAX)?;
-        let program = Arc::new(Program::new(instructions)?);
-        self.programs.insert((link, big_endian), Arc::clone(&program));
-        Ok(program)
     }
 }
 

@@ -247,6 +247,14 @@ impl Flow {
         if active_us < idle.0 { (active_us, EndReason::Active) } else { idle }
     }
 
+    /// When it was found to be over, by a clock that shows `now_us`, the time of the last packet of any flow: not before its
+    /// own last packet, and not later than a clock that goes on finds it, `late_us` after its deadline. Without these bounds
+    /// one packet of an absurd time decides when all open flows were received.
+    pub(super) fn ended_us(&self, now_us: i64, late_us: i64, timeouts: &Timeouts, is_biflow: bool) -> i64 {
+        let (deadline_us, _) = self.deadline(timeouts, is_biflow);
+        now_us.min(deadline_us.saturating_add(late_us)).max(self.last_us())
+    }
+
     /// Why the flow is over when this packet comes at `now_us`, if it is: its deadline has passed, or TCP begins anew after
     /// an end.
     #[inline]

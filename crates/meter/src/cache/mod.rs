@@ -61,10 +61,16 @@ pub struct CacheCounts {
 
 /// Takes flows as they end.
 pub trait FlowSink {
-    /// A flow has ended for this reason; its entry is number `slot` of the table. `now_us` is the time of the packets.
-    fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, now_us: i64);
+    /// A flow has ended for this reason; its entry is number `slot` of the table. `ended_us` is when, by the time of the
+    /// packets: between the flow's last packet and the latest time at which a clock that goes on finds that it is over.
+    fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, ended_us: i64);
     /// A packet was counted in the flow of entry number `slot`.
     fn packet(&mut self, slot: u32, flow: &Flow, digest: &Digest);
+}
+
+/// How much later than at its deadline a flow is found at most, by a clock that goes on.
+const fn found_late_us(timeouts: &Timeouts) -> i64 {
+    timeouts.idle_us.saturating_add(FOUND_LATE_US)
 }
 
 /// Capacity for this many flows. Memory that is reserved and not touched costs nothing, and growing would copy the table.
@@ -125,8 +131,7 @@ impl FlowCache {
     /// Of whatever was taken in when no packet had come that is later than this, all flows have ended. A flow goes on for the
     /// active timeout at most; and the wheel finds one by the idle timeout too late, or a little more.
     pub fn over_through_us(&self) -> i64 {
-        let Timeouts { active_us, idle_us, .. } = self.timeouts;
-        self.clock_us.saturating_sub(active_us).saturating_sub(idle_us).saturating_sub(FOUND_LATE_US)
+        self.clock_us.saturating_sub(self.timeouts.active_us).saturating_sub(found_late_us(&self.timeouts))
     }
 
     /// Flows that have not ended.
@@ -186,7 +191,8 @@ impl FlowCache {
         let flow = &mut self.flows[slot as usize];
         let now_us = digest.time_us.max(self.clock_us);
         if let Some(reason) = flow.over_before(digest, now_us, &self.timeouts, self.is_biflow) {
-            ended.flow(slot, flow, reason, now_us);
+            let ended_us = flow.ended_us(now_us, found_late_us(&self.timeouts), &self.timeouts, self.is_biflow);
+            ended.flow(slot, flow, reason, ended_us);
             flow.renew(digest);
             self.counts.flows_begun += 1;
         } else {
@@ -250,7 +256,8 @@ impl FlowCache {
     /// Tells a flow and takes it out of the index. Its entry may still be in the wheel, which knows how to go on.
     fn end(&mut self, slot: u32, hash: u64, reason: EndReason, now_us: i64, ended: &mut impl FlowSink) {
         let flow = &mut self.flows[slot as usize];
-        ended.flow(slot, flow, reason, now_us);
+        let ended_us = flow.ended_us(now_us, found_late_us(&self.timeouts), &self.timeouts, self.is_biflow);
+        ended.flow(slot, flow, reason, ended_us);
         self.index.remove(hash, slot);
         flow.clear();
     }
@@ -348,7 +355,8 @@ impl FlowCache {
                 EndReason::EndOfFlow => EndReason::EndOfFlow,
                 _ => EndReason::Forced,
             };
-            ended.flow(slot as u32, flow, reason, now_us);
+            let ended_us = flow.ended_us(now_us, found_late_us(&self.timeouts), &self.timeouts, self.is_biflow);
+            ended.flow(slot as u32, flow, reason, ended_us);
         }
         self.finished = until;
         if until < self.flows.len() {

@@ -332,6 +332,52 @@ fn a_clock_that_was_wrong_for_a_moment_keeps_nothing_for_ever() {
     assert_eq!(told, [1, 3]);
 }
 
+/// Which flow was found to be over when.
+#[derive(Default)]
+struct Ends(Vec<(u16, i64)>);
+
+impl FlowSink for Ends {
+    fn flow(&mut self, _: u32, flow: &Flow, _: EndReason, ended_us: i64) {
+        self.0.push((flow.key().parts().src_port, ended_us));
+    }
+
+    fn packet(&mut self, _: u32, _: &Flow, _: &Digest) {}
+}
+
+/// Whatever the time of the last packet is, the flows before it were over between their own end and the latest time at which a
+/// clock that goes on finds them.
+#[test]
+fn a_packet_of_an_absurd_time_decides_nothing_about_other_flows() {
+    let timeouts = Timeouts::default();
+    let begin = 1_700_000_000 * SECOND;
+    let latest = |last_us: i64| last_us + timeouts.idle_us + timeouts.idle_us + FOUND_LATE_US;
+    let ends = |absurd_us: i64, is_apart: bool| {
+        let mut cache = FlowCache::new(1_000, timeouts, false, hasher());
+        let mut ends = Ends::default();
+        for (flow, time_us) in [(1, begin), (2, begin + SECOND), (3, absurd_us)] {
+            if is_apart && flow == 3 {
+                cache.advance(begin + SECOND, &mut ends);
+            }
+            let packet = Packet { flow, back: false, after_us: 0, flags: ACK };
+            cache.take(&[digest(&packet, time_us, false)], &mut ends);
+        }
+        cache.advance(absurd_us, &mut ends);
+        cache.finish(absurd_us, &mut ends);
+        ends.0.sort_unstable();
+        ends.0
+    };
+    for is_apart in [false, true] {
+        let [(1, first), (2, second), (3, third)] = ends(0, is_apart)[..] else { panic!("three flows") };
+        assert_eq!((first, second), (begin, begin + SECOND), "the clock went back to 1970");
+        assert!((0..=latest(0)).contains(&third), "{third}");
+        let expected = [(1, latest(begin)), (2, latest(begin + SECOND)), (3, i64::MAX)];
+        assert_eq!(ends(i64::MAX, is_apart), expected, "the clock went on to the end of all times");
+    }
+    // a clock that goes on by a little is believed
+    assert_eq!(ends(begin + 20 * SECOND, false)[..2], [(1, begin + 20 * SECOND), (2, begin + 20 * SECOND)]);
+    assert_eq!(ends(begin + 4 * SECOND, false)[..2], [(1, begin + 4 * SECOND), (2, begin + 4 * SECOND)]);
+}
+
 /// Many more flows than a piece of a list has room for, and than are looked at in one go, all of one tick.
 #[test]
 fn all_flows_of_one_tick_are_told_at_once_and_their_lists_are_used_again() {

@@ -7,6 +7,7 @@ use weir_wire::packet::Headers;
 const SYN: u16 = 0x02;
 const ACK: u16 = 0x10;
 const FIN: u16 = 0x01;
+const RST: u16 = 0x04;
 
 /// ntop, whose elements for these measures others read too.
 const NTOP: u32 = 35632;
@@ -33,6 +34,12 @@ struct Side {
 }
 
 impl Side {
+    /// Whether a segment without SYN, FIN and RST is a keep-alive (RFC 9293 section 3.8.4): none or one octet that was sent
+    /// before, the last. One octet that was lost and is sent again looks the same.
+    fn is_keep_alive(&self, first: u32, octets: u32) -> bool {
+        octets <= 1 && self.next == Some(first.wrapping_add(1))
+    }
+
     /// Takes in a segment of these sequence numbers, not empty.
     fn segment(&mut self, first: u32, octets: u32) {
         let after = first.wrapping_add(octets);
@@ -66,14 +73,14 @@ const fn is_before(one: u32, other: u32) -> bool {
 
 /// A connection.
 ///
-/// A segment counts as retransmitted when all of its octets were seen before, and as out of order when it fills a gap
-/// that later segments left. What was lost before it came by and is sent again so counts as out of order: here it cannot
-/// be distinguished from a detour.
+/// A segment counts as retransmitted when all of its octets were seen before, unless it is a keep-alive, and as out of
+/// order when it fills a gap that later segments left. What was lost before it came by and is sent again so counts as out
+/// of order: here it cannot be distinguished from a detour.
 #[derive(Debug, Default)]
 pub(super) struct Tcp {
     forward: Side,
     backward: Side,
-    /// When the first SYN, the SYN with ACK, and the ACK that ends the handshake came.
+    /// When the SYN that was answered, the SYN with ACK, and the ACK that ends the handshake came.
     syn_us: Option<i64>,
     answer_us: Option<i64>,
     ack_us: Option<i64>,
@@ -93,21 +100,23 @@ impl Tcp {
         side.window.get_or_insert(window);
         // SYN and FIN take a sequence number each
         let octets = headers.payload_octets() + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
-        if octets > 0 {
+        let is_keep_alive = flags & (SYN | FIN | RST) == 0 && side.is_keep_alive(sequence, octets);
+        if octets > 0 && !is_keep_alive {
             side.segment(sequence, octets);
         }
     }
 
     fn handshake(&mut self, flags: u16, time_us: i64) {
         match (flags & (SYN | ACK), self.syn_us, self.answer_us) {
-            (SYN, None, _) => self.syn_us = Some(time_us),
+            // one that is sent again was not answered, or its answer was lost: the wait for that is no round trip
+            (SYN, ..) if self.ack_us.is_none() => (self.syn_us, self.answer_us) = (Some(time_us), None),
             (both, Some(_), None) if both == SYN | ACK => self.answer_us = Some(time_us),
             (ACK, Some(_), Some(_)) if self.ack_us.is_none() => self.ack_us = Some(time_us),
             _ => {}
         }
     }
 
-    /// Microseconds from the first SYN to the ACK that ends the handshake.
+    /// Microseconds from the SYN that was answered to the ACK that ends the handshake.
     fn round_trip_us(&self) -> Option<u32> {
         self.answer_us?;
         u32::try_from(self.ack_us? - self.syn_us?).ok()
@@ -152,27 +161,4 @@ pub(super) fn write(connections: &[Option<&Tcp>], builder: &mut FlowBatchBuilder
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn side(segments: &[(u32, u32)]) -> (u32, u32) {
-        let mut side = Side::default();
-        for &(first, octets) in segments {
-            side.segment(first, octets);
-        }
-        (side.retransmitted, side.out_of_order)
-    }
-
-    #[test]
-    fn what_came_before_is_told_from_what_comes_late() {
-        assert_eq!(side(&[(0, 100), (100, 100), (200, 50)]), (0, 0));
-        assert_eq!(side(&[(0, 100), (0, 100), (100, 100)]), (1, 0));
-        assert_eq!(side(&[(0, 100), (200, 100), (100, 100), (300, 1)]), (0, 1));
-        // a gap of two, filled one after the other, and then again
-        assert_eq!(side(&[(0, 100), (300, 100), (100, 100), (200, 100), (100, 100)]), (1, 2));
-        // sequence numbers begin again at 0
-        assert_eq!(side(&[(u32::MAX - 9, 10), (0, 10), (u32::MAX - 9, 10)]), (1, 0));
-        // one that brings something new next to the old is neither
-        assert_eq!(side(&[(0, 100), (50, 100), (150, 1)]), (0, 0));
-    }
-}
+mod tests;

@@ -61,7 +61,7 @@ Examples:
 pub(crate) struct Args {
     /// Capture files, - for standard input, or names of interfaces
     #[arg(value_name = "FILE|INTERFACE", required_unless_present_any = ["interfaces", "list_interfaces"])]
-    sources: Vec<String>,
+    sources: Vec<PathBuf>,
     /// Capture on this interface; may be repeated
     #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with = "sources")]
     interfaces: Vec<String>,
@@ -209,6 +209,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     #[cfg(feature = "cassandra")]
     args.output.check()?;
+    if args.sources.iter().filter(|source| source.as_os_str() == "-").count() > 1 {
+        eprintln!("error: standard input (-) is named twice, and can be read only once");
+        return Ok(ExitCode::from(USAGE));
+    }
     let mut sources = args.sources()?;
     let is_live = !sources.interfaces.is_empty();
     let before = match &args.output.archive {
@@ -249,8 +253,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.component("cassandra").iter().for_each(|stored| super::forward::print_stored(stored));
     ended.context("metering ended")?;
     noted?;
-    let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
-    if failed > 0 {
+    let unread = UNREAD.map(|name| progress.component(METER).map_or(0, |meter| meter.counter(name)));
+    let is_all_read = unread.iter().all(|count| *count == 0);
+    if !is_all_read {
         made.iter().for_each(NewArchive::remove_if_empty);
         hint_at_import(&files);
     }
@@ -258,9 +263,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(unsent) = &unsent {
         eprintln!("error: {unsent}");
     }
-    Ok(match (failed, unsent) {
-        (0, None) => ExitCode::SUCCESS,
-        (0, Some(_)) => ExitCode::from(UNSENT),
+    Ok(match (is_all_read, unsent) {
+        (true, None) => ExitCode::SUCCESS,
+        (true, Some(_)) => ExitCode::from(UNSENT),
         _ => ExitCode::FAILURE,
     })
 }
@@ -281,6 +286,12 @@ fn hint_at_import(files: &[PathBuf]) {
         eprintln!("hint: {} has flows and no packets: weir import reads it", path.display());
     }
 }
+
+/// Counters of what could not be read. A packet that is not IP was read, and is none that flows are made of.
+const UNREAD: [&str; 3] = ["files_failed", "frames_unknown_link", "frames_unfilterable"];
+
+/// Exit status when the arguments make no sense.
+const USAGE: u8 = 2;
 
 /// Exit status when everything was done but that collectors have not, or perhaps not, got all flows.
 const UNSENT: u8 = 3;
@@ -335,10 +346,18 @@ struct Sources {
 impl Args {
     /// What is a file and what an interface: a name without a file of that name is an interface when there is one.
     fn sources(&self) -> anyhow::Result<Sources> {
-        let is_interface = |name: &String| !Path::new(name).exists() && Path::new("/sys/class/net").join(name).exists();
-        let (interfaces, files): (Vec<_>, Vec<_>) = self.sources.iter().cloned().partition(is_interface);
-        if let Some(missing) = files.iter().find(|path| *path != "-" && !Path::new(path).exists()) {
-            bail!("there is neither a file nor an interface '{missing}'");
+        let (mut files, mut interfaces) = (Vec::new(), Vec::new());
+        for source in &self.sources {
+            // names of interfaces are text, those of files any octets
+            match source.to_str() {
+                Some(name) if !source.exists() && Path::new("/sys/class/net").join(name).exists() => {
+                    interfaces.push(name.to_owned());
+                }
+                _ => files.push(source.clone()),
+            }
+        }
+        if let Some(missing) = files.iter().find(|path| path.as_os_str() != "-" && !path.exists()) {
+            bail!("there is neither a file nor an interface '{}'", missing.display());
         }
         let interfaces = if self.interfaces.is_empty() { interfaces } else { self.interfaces.clone() };
         ensure!(
@@ -346,7 +365,7 @@ impl Args {
             "packets come from files or from interfaces, not from both: '{}' is an interface",
             interfaces.first().map_or("", String::as_str)
         );
-        Ok(Sources { files: files.into_iter().map(PathBuf::from).collect(), interfaces })
+        Ok(Sources { files, interfaces })
     }
 
     /// The chain that these arguments describe.
@@ -486,6 +505,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("fragments_without_first", "fragments in flows without ports, because the first one did not come"),
     ("frames_filtered", "frames that the packet filter left out"),
     ("frames_unknown_link", "frames of an unknown link layer"),
+    ("frames_unfilterable", "frames of a link layer that the packet filter has no meaning on"),
     ("kernel_drops", "packets that the system dropped"),
     ("buffer_overruns", "times that the memory for captured packets was full (--buffer)"),
     ("flows_evicted", "flows that ended early because the table was full"),

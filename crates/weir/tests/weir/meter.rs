@@ -1,7 +1,9 @@
 //! `weir meter`: captures into archives, to collectors of several kinds and to standard output, and wrong input.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -586,6 +588,25 @@ fn interfaces_are_listed_with_their_addresses() {
 }
 
 #[test]
+fn a_capture_whose_name_is_no_text_is_metered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(OsStr::from_bytes(b"trace-\xff.pcap"));
+    capture(&path);
+    let output = weir().arg("meter").arg(&path).output().expect("weir runs");
+    let told = text(&output.stderr);
+    assert!(output.status.success() && told.contains("3000 packets"), "{told}");
+}
+
+/// Two readers would each get a part of it.
+#[test]
+fn standard_input_is_metered_once() {
+    let output = run(&["meter", "-", "-"]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("standard input (-) is named twice"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_metered_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -612,6 +633,14 @@ fn what_cannot_be_metered_is_told() {
         assert!(!output.status.success(), "{arguments:?}");
         assert!(text(&output.stderr).contains(told), "{arguments:?}: {}", text(&output.stderr));
     }
+    // LINKTYPE_JUNIPER_PPPOE, which is not dissected
+    let mut other_link = std::fs::read(path("trace.pcap")).expect("readable");
+    other_link[20] = 167;
+    std::fs::write(path("other-link.pcap"), other_link).expect("written");
+    let output = run(&["meter", &path("other-link.pcap")]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("link type 167") && told.contains("3000  frames of an unknown link layer"), "{told}");
     // of several files the whole ones are metered all the same
     let output = run(&["meter", &path("garbage"), &path("trace.pcap")]);
     assert!(!output.status.success());

@@ -149,10 +149,12 @@ pub(super) fn erf(octets: &[u8]) -> Step<'_> {
         (more, rest) = (extension[0] & 0x80 != 0, after);
     }
     match header[8] & 0x7f {
-        // HDLC, in its forms with and without colour and hash
-        1 | 5 | 10 | 12 | 16 => Ok((Layer::Link(LinkType::Ppp), rest)),
-        // Ethernet behind an offset and a pad
-        2 | 11 | 17 | 19 => Ok((Layer::Link(LinkType::Ethernet), skip(rest, 2)?)),
+        // HDLC, in its forms with colour, traffic classifier and hash
+        1 | 10 | 15 | 19 => Ok((Layer::Link(LinkType::Ppp), rest)),
+        // the same of one of many channels, behind a header with the number of the connection
+        5 | 17 => Ok((Layer::Link(LinkType::Ppp), skip(rest, 4)?)),
+        // Ethernet in the same forms, behind an offset and a pad
+        2 | 11 | 16 | 20 => Ok((Layer::Link(LinkType::Ethernet), skip(rest, 2)?)),
         22 | 23 => Ok((Layer::Link(LinkType::Ip), rest)),
         _ => Err(End::Unknown),
     }

@@ -113,6 +113,10 @@ fn rare<'a>(link: LinkType, octets: &'a [u8], headers: &mut Headers<'a>) -> Step
         LinkType::Firewire => tagged(skip(octets, 16)?, headers),
         LinkType::SunAtm => captured::sun_atm(octets, headers),
         LinkType::AtmLane => ethernet(skip(octets, 2)?, headers),
+        LinkType::ClassicalIp => match octets {
+            [0xaa, 0xaa, 3, ..] => llc(octets, headers),
+            _ => Ok((Layer::Link(LinkType::Ip), octets)),
+        },
         LinkType::Ipnet => captured::ipnet(octets),
         LinkType::IpOverInfiniBand => captured::ip_over_infiniband(octets),
         LinkType::NetAnalyzer | LinkType::BroadcomTagPrepended => ethernet(skip(octets, 4)?, headers),

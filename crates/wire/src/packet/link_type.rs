@@ -61,8 +61,10 @@ pub enum LinkType {
     Firewire,
     /// `SunATM` devices: flags, VPI, VCI.
     SunAtm,
-    /// ATM LAN emulation: two octets before Ethernet.
+    /// ATM LAN emulation, in `SunATM` alone: two octets before Ethernet.
     AtmLane,
+    /// Classical IP over ATM (RFC 2225) as Linux has it: with logical link control, or IP at once.
+    ClassicalIp,
     /// Solaris's observability of IP.
     Ipnet,
     /// IP over InfiniBand (RFC 4391) with a global routing header.
@@ -106,7 +108,7 @@ const NUMBERS: [(u16, LinkType); 48] = [
     (101, LinkType::Ip),
     (104, LinkType::CiscoHdlc),
     (105, LinkType::Ieee80211),
-    (106, LinkType::AtmLane),
+    (106, LinkType::ClassicalIp),
     (107, LinkType::FrameRelay),
     (108, LinkType::Loopback),
     (109, LinkType::Enc),

@@ -81,6 +81,7 @@ const COUNTERS: &[(&str, Count)] = &[
     ("buffer_overruns", |_, source| source.buffer_overruns),
     ("frames_filtered", |_, source| source.frames_filtered),
     ("frames_unknown_link", |_, source| source.frames_unknown_link),
+    ("frames_unfilterable", |_, source| source.frames_unfilterable),
     ("octets_read", |_, source| source.octets_read),
     ("files_failed", |_, source| source.files_failed),
 ];
