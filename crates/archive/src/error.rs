@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
@@ -21,7 +22,7 @@ use crate::{FollowPosition, Position};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
-    /// Open or lock a lock file.
+    /// Open or lock a lock file, or the folder of the manifest.
     Lock,
     /// Read or write the file that marks a folder as an archive.
     AccessMarker,
@@ -151,6 +152,14 @@ pub enum ArchiveError {
         path: PathBuf,
         /// Process that holds it, when the file names one.
         holder: Option<u32>,
+    },
+    /// The manifest is locked by a process that was stopped while it replaced the checkpoint. What was to be committed is not.
+    #[error("the manifest '{}' is locked by another process, for {} s already", path.display(), waited.as_secs())]
+    LockedManifest {
+        /// Its folder.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
     },
     /// A tail was changed after it was written. Only the end of the last one can be torn, by a crash.
     #[error("tail '{}' is damaged: {octets} octets are no frames, or follow such", path.display())]
@@ -407,6 +416,10 @@ impl ArchiveError {
             Self::DamagedManifest { .. } => {
                 Some("`weir archive check --rebuild-manifest` makes it anew of the segments and tails that are there")
             }
+            Self::LockedManifest { .. } => Some(
+                "a process of weir was stopped (SIGSTOP, docker pause) in the middle of a commit: let it go on, or end it; \
+                 lslocks lists it",
+            ),
             Self::MissingTail { .. } | Self::MissingFrames { .. } => {
                 Some("put it back, or let `weir archive check --repair` go on without it")
             }

@@ -25,7 +25,7 @@ use crate::lock::Lock;
 use crate::manifest::{Edit, Manifest};
 use crate::position::{LOCAL, TailNumber};
 use crate::recovery::{self, RecoveredTails, recover};
-use crate::seal::seal_tail;
+use crate::seal::{move_to, seal_tail};
 use crate::segment::{SegmentName, found_segment};
 use crate::tail_set::TailSet;
 use crate::{Action, ArchiveError, ArchiveOptions, Position, Segment, Snapshot, disk, folder, space};
@@ -243,12 +243,14 @@ fn commit(
 ) -> Result<(), ArchiveError> {
     let mut segments = Vec::with_capacity(arriving.len());
     for ImportedFile { table, day, name, path, .. } in arriving {
-        let partition = layout.partition(*table, *day);
+        let (mut name, partition) = (*name, layout.partition(*table, *day));
         folder::create(&partition)?;
-        let place = partition.join(name.to_string());
-        disk::rename(path, &place).map_err(Action::PlaceSegment.failed(&place))?;
+        while !move_to(path, &partition.join(name.to_string()))? {
+            name.generation += 1;
+        }
         folder::sync(&partition)?;
-        let moved = found_segment(layout, (*table, *day), *name, true)?;
+        let place = partition.join(name.to_string());
+        let moved = found_segment(layout, (*table, *day), name, true)?;
         let gone = || Action::PlaceSegment.failed(&place)(io::ErrorKind::NotFound.into());
         // The tails in the file are those of the archive that it comes from; here they are those of its new name.
         let segment = moved.ok_or_else(gone)?;

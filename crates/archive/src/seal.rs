@@ -1,7 +1,8 @@
 //! Sealing: a finished tail becomes segments.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,7 +87,7 @@ pub(crate) fn seal_tail(
     commit(manifest, tail, &segments)?;
     match disk::remove(&tail.path) {
         // whoever opens the archive next removes it otherwise
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
         other => other.map_err(Action::RemoveTail.failed(&tail.path))?,
     }
     Ok(sealed)
@@ -165,14 +166,22 @@ pub(crate) fn place(written: Vec<WrittenSegment>) -> Result<Vec<Segment>, Archiv
     for (path, mut segment) in written {
         let partition = segment.partition();
         folder::create(&partition)?;
-        while segment.path().exists() {
+        while !move_to(&path, &segment.path())? {
             segment.generation += 1;
         }
-        let place = segment.path();
-        disk::rename(&path, &place).map_err(Action::PlaceSegment.failed(&place))?;
         partitions.insert(partition);
         placed.push(segment);
     }
     partitions.iter().try_for_each(|partition| folder::sync(partition))?;
     Ok(placed)
+}
+
+/// Moves a file that was written into the place of a segment, unless a file is there: false then. Whose that is, and whether it
+/// counts, need not be known: sealing and maintenance do not wait for each other, and what a crash has left may be the only
+/// copy.
+pub(crate) fn move_to(path: &Path, place: &Path) -> Result<bool, ArchiveError> {
+    match disk::rename_new(path, place) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        moved => moved.map(|()| true).map_err(Action::PlaceSegment.failed(place)),
+    }
 }

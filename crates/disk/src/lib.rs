@@ -66,6 +66,20 @@ pub fn create(path: &Path) -> io::Result<File> {
     noted(File::create(path), Change::Create(path))
 }
 
+/// Creates a file of which nobody has the content: one that is there under this name is removed and not emptied, for it may have
+/// another name too.
+pub fn create_anew(path: &Path) -> io::Result<File> {
+    match remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => create_new(path),
+    }
+}
+
+/// Creates a file that is not there.
+fn create_new(path: &Path) -> io::Result<File> {
+    noted(OpenOptions::new().write(true).create_new(true).open(path), Change::Create(path))
+}
+
 /// Creates a file that is not there, to append to.
 pub fn create_to_append(path: &Path) -> io::Result<File> {
     noted(OpenOptions::new().append(true).create_new(true).open(path), Change::Create(path))
@@ -86,10 +100,19 @@ pub fn written(path: &Path) {
 
 /// Writes a file of these octets and syncs it. Its name is durable only when its folder is synced.
 pub fn write_synced(path: &Path, octets: &[u8]) -> io::Result<()> {
-    let mut file = create(path)?;
+    write_and_sync(&create(path)?, path, octets)
+}
+
+/// The same for a file that must not be there. Where it cannot be written, none is left behind.
+pub fn write_new_synced(path: &Path, octets: &[u8]) -> io::Result<()> {
+    let file = create_new(path)?;
+    write_and_sync(&file, path, octets).inspect_err(|_| drop(remove(path)))
+}
+
+fn write_and_sync(mut file: &File, path: &Path, octets: &[u8]) -> io::Result<()> {
     file.write_all(octets)?;
     written(path);
-    sync(&file, path)
+    sync(file, path)
 }
 
 /// Creates a file that takes room on the disk and has nothing in it. Where there is no such room, none is left behind.
@@ -132,6 +155,12 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     noted(fs::rename(from, to), Change::Rename(from, to))
 }
 
+/// Gives a file another name, which must be free. For a moment it has both; a crash may leave it so.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    link(from, to)?;
+    remove(from)
+}
+
 /// Gives a file a second name, which must be free.
 pub fn link(from: &Path, to: &Path) -> io::Result<()> {
     noted(fs::hard_link(from, to), Change::Link(from, to))
@@ -140,4 +169,30 @@ pub fn link(from: &Path, to: &Path) -> io::Result<()> {
 /// Removes a file.
 pub fn remove(path: &Path) -> io::Result<()> {
     noted(fs::remove_file(path), Change::Remove(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_new_takes_nothing_from_a_file_that_is_there() {
+        let folder = std::env::temp_dir().join(format!("weir-disk-new-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let [theirs, ours, second] = ["theirs", "ours", "second"].map(|name| folder.join(name));
+        fs::write(&theirs, "theirs").expect("written");
+        let taken = |result: io::Result<()>| result.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);
+        assert!(taken(write_new_synced(&theirs, b"ours")));
+        write_new_synced(&ours, b"ours").expect("there was none");
+        assert!(taken(rename_new(&ours, &theirs)));
+        let read = |path: &Path| fs::read_to_string(path).expect("a file");
+        assert_eq!((read(&theirs), read(&ours)), ("theirs".to_owned(), "ours".to_owned()));
+        rename_new(&ours, &second).expect("free");
+        assert!(!ours.exists() && read(&second) == "ours");
+        // a crash in the middle of that
+        link(&second, &ours).expect("free");
+        create_anew(&ours).expect("created");
+        assert_eq!((read(&second), read(&ours)), ("ours".to_owned(), String::new()));
+        fs::remove_dir_all(&folder).expect("removed");
+    }
 }

@@ -3,27 +3,32 @@
 //! ```text
 //! manifest/checkpoint                 the state after some commit
 //! manifest/0000000000000412.edit      each commit after it, and some before
-//! manifest/new-4711-0                 a file being written
+//! manifest/new-58d3c1a07e2b4f96       a file being written
 //! manifest/reserve                    room for commits on a full disk
 //! ```
 //!
 //! A commit is a file with the next number, which is given its name only when it is whole and durable, and only when
-//! no other process has used the number: then the edit is made again on top of what the other one did. That is what an
-//! object store does with a conditional put, and nothing else is asked of the file system: no lock is held for a
-//! commit, and a reader needs none.
+//! no other process has used the number: then the edit is made again on top of what the other one did.
 //!
 //! The checkpoint is replaced whenever some edits have come, and edits long before it are removed. Who reads opens the
 //! checkpoint, then one number after another until there is none; when the checkpoint has moved on meanwhile, it
 //! starts over.
+//!
+//! So a number that was used is free again some time later, and a process may be stopped for that long before it takes the one
+//! that was the next. That no file has the number proves nothing then: the checkpoint must be before it, and must not move
+//! until it is taken. That is what the lock in `commit_lock` is for. It is held for two calls of the system and never while
+//! anything is written or synced, and readers do without it. For the same reason a checkpoint never replaces a later one.
 
+use std::collections::hash_map::RandomState;
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::hash::BuildHasher;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::codec::{self, BadFile, HEADER_OCTETS};
+use super::commit_lock::CommitLock;
 use super::edit::Edit;
 use super::rebuild::{Care, rebuild};
 use super::state::ArchiveState;
@@ -46,9 +51,6 @@ const SUFFIX: &str = ".edit";
 /// A file that is removed when the disk is full, so that a commit can say what goes.
 const RESERVE: &str = "reserve";
 const RESERVE_OCTETS: usize = 256 << 10;
-
-/// Tells the temporary files of one process apart.
-static NEXT_NEW: AtomicU64 = AtomicU64::new(0);
 
 /// The manifest as one reader or writer knows it.
 #[derive(Debug, Clone)]
@@ -80,7 +82,10 @@ impl Manifest {
             pending.since = state.sequence;
         }
         let manifest = Self { folder: layout.manifest(), root: layout.shared_root(), state: Arc::new(state) };
-        manifest.write_checkpoint()?;
+        let new = manifest.new_checkpoint()?;
+        // whatever is there, it does not count
+        manifest.name_checkpoint(&new).inspect_err(|_| drop(disk::remove(&new)))?;
+        folder::sync(&manifest.folder)?;
         for number in numbers(&manifest.folder)? {
             let path = manifest.edit_path(number);
             disk::remove(&path).map_err(Action::UpdateManifest.failed(&path))?;
@@ -114,8 +119,8 @@ impl Manifest {
     pub(crate) fn refresh(&mut self) -> Result<bool, ArchiveError> {
         let before = self.state.sequence;
         self.read_edits()?;
-        if self.state.sequence == before && self.checkpoint_sequence()? > before {
-            // More was committed than the log keeps.
+        if self.checkpoint_sequence()? > self.state.sequence {
+            // More was committed than the log keeps, or removed while it was read.
             self.reload()?;
         }
         Ok(self.state.sequence != before)
@@ -156,8 +161,7 @@ impl Manifest {
             }
         }
         if self.state.sequence.is_multiple_of(CHECKPOINT_EDITS) {
-            self.write_checkpoint()?;
-            self.remove_old_edits()?;
+            self.move_checkpoint()?;
         }
         Ok(true)
     }
@@ -185,35 +189,70 @@ impl Manifest {
         self.folder.join(format!("{number:016}{SUFFIX}"))
     }
 
-    fn new_path(&self) -> PathBuf {
-        let number = NEXT_NEW.fetch_add(1, Ordering::Relaxed);
-        self.folder.join(format!("new-{}-{number}", std::process::id()))
+    /// Writes a file of these octets under a name that nobody else has, and syncs it. Numbers of processes would not do for
+    /// that: in two containers both may be 1.
+    fn write_new(&self, octets: &[u8]) -> io::Result<PathBuf> {
+        // The keys of this hash are random numbers of the system.
+        let random = RandomState::new().hash_one((std::process::id(), SystemTime::now()));
+        let new = self.folder.join(format!("new-{random:016x}"));
+        disk::write_new_synced(&new, octets).map(|()| new)
     }
 
-    /// Puts the edit of this number, unless there is one. Durable when this returns true.
+    /// Puts the edit of this number, if that is the one after the newest. Durable when this returns true; when it returns false,
+    /// others have committed and the edit does not count.
     ///
     /// The one before it may be there and not durable yet: another thread has linked it, and is about to sync the folder. So the
     /// folder is synced first; a loss of power could otherwise keep the second entry and take the first.
     fn put(&self, number: u64, payload: &[u8]) -> Result<bool, ArchiveError> {
-        let (new, path) = (self.new_path(), self.edit_path(number));
+        let path = self.edit_path(number);
         let failed = Action::UpdateManifest.failed(&path);
         let octets = codec::file(number, payload);
-        let mut written = disk::write_synced(&new, &octets);
+        let mut written = self.write_new(&octets);
         if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::StorageFull) {
             // Removing something from a full disk is a commit too.
             let _ = fs::remove_file(self.folder.join(RESERVE));
-            written = disk::write_synced(&new, &octets);
+            written = self.write_new(&octets);
         }
-        let written = written.and_then(|()| disk::sync_folder(&self.folder));
-        let linked = written.and_then(|()| disk::link(&new, &path));
+        let new = written.map_err(failed)?;
+        let synced = disk::sync_folder(&self.folder).map_err(failed);
+        let linked = synced.and_then(|()| self.link_next(&new, number));
         let removed = disk::remove(&new);
-        match linked {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
-            other => other.map_err(failed)?,
+        if !linked? {
+            return Ok(false);
         }
         removed.map_err(failed)?;
         folder::sync(&self.folder)?;
         Ok(true)
+    }
+
+    /// Gives a commit its name, unless others have committed since: false then.
+    fn link_next(&self, new: &Path, number: u64) -> Result<bool, ArchiveError> {
+        let _shared = CommitLock::share(&self.folder)?;
+        // Until the lock is given back the checkpoint stays where it is, and edits of this number on stay with it: the number is
+        // free only if nobody has used it.
+        if self.checkpoint_sequence()? >= number {
+            return Ok(false);
+        }
+        self.link(new, number)
+    }
+
+    /// Gives a commit its name, unless there is one of this number, or there was: false then.
+    ///
+    /// Programs that know nothing of the lock may have moved the checkpoint meanwhile. When it is so far that edits of this
+    /// number are removed, this one may have come after that. What it was to do is looked at again on top of the newest state then;
+    /// whether that has it already or not, nobody needs the file.
+    pub(super) fn link(&self, new: &Path, number: u64) -> Result<bool, ArchiveError> {
+        let path = self.edit_path(number);
+        let failed = Action::UpdateManifest.failed(&path);
+        match disk::link(new, &path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            other => other.map_err(failed)?,
+        }
+        if number >= oldest_kept(self.checkpoint_sequence()?) {
+            return Ok(true);
+        }
+        remove_edit(&path)?;
+        Ok(false)
     }
 
     /// Keeps room for some commits on a disk that is full, as far as there is room now.
@@ -228,23 +267,47 @@ impl Manifest {
         }
     }
 
-    fn write_checkpoint(&self) -> Result<(), ArchiveError> {
-        let (new, path) = (self.new_path(), self.folder.join(CHECKPOINT));
-        let octets = codec::file(self.state.sequence, &codec::encode_state(&self.state));
-        let written = disk::write_synced(&new, &octets).and_then(|()| disk::rename(&new, &path));
-        written.map_err(Action::UpdateManifest.failed(&path)).inspect_err(|_| drop(disk::remove(&new)))?;
-        folder::sync(&self.folder)
+    /// Replaces the checkpoint by this state, and removes the edits long before it. While somebody commits, both wait for a
+    /// later commit: one that was stopped in the middle must find that its number is taken.
+    pub(super) fn move_checkpoint(&self) -> Result<(), ArchiveError> {
+        let new = self.new_checkpoint()?;
+        let replaced = self.replace_checkpoint(&new);
+        if !matches!(replaced, Ok(true)) {
+            let _ = disk::remove(&new);
+            return replaced.map(drop);
+        }
+        // Only then: a loss of power could otherwise keep the old checkpoint, and take the edits behind it.
+        folder::sync(&self.folder)?;
+        self.remove_old_edits()
     }
 
-    fn remove_old_edits(&self) -> Result<(), ArchiveError> {
-        for number in (1..self.state.sequence.saturating_sub(EDITS_KEPT)).rev() {
-            let path = self.edit_path(number);
-            match disk::remove(&path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => break,
-                other => other.map_err(Action::UpdateManifest.failed(&path))?,
-            }
+    /// Gives a checkpoint its name, unless there is a later one or somebody commits: false then. The edits between this one and
+    /// a later one may be gone, so that nobody could read on.
+    fn replace_checkpoint(&self, new: &Path) -> Result<bool, ArchiveError> {
+        let Some(_alone) = CommitLock::try_alone(&self.folder)? else { return Ok(false) };
+        if self.checkpoint_sequence()? >= self.state.sequence {
+            return Ok(false);
         }
-        Ok(())
+        self.name_checkpoint(new).map(|()| true)
+    }
+
+    /// Writes the checkpoint of this state to a new file.
+    fn new_checkpoint(&self) -> Result<PathBuf, ArchiveError> {
+        let octets = codec::file(self.state.sequence, &codec::encode_state(&self.state));
+        self.write_new(&octets).map_err(Action::UpdateManifest.failed(&self.folder.join(CHECKPOINT)))
+    }
+
+    fn name_checkpoint(&self, new: &Path) -> Result<(), ArchiveError> {
+        let path = self.folder.join(CHECKPOINT);
+        disk::rename(new, &path).map_err(Action::UpdateManifest.failed(&path))
+    }
+
+    /// Removes the edits long before this state, whose checkpoint is there: whoever is about to commit one of these numbers sees
+    /// that. Those are included that were left before, by a crash or while somebody committed.
+    fn remove_old_edits(&self) -> Result<(), ArchiveError> {
+        let kept = oldest_kept(self.state.sequence);
+        let old = numbers(&self.folder)?.into_iter().filter(|number| *number < kept);
+        old.map(|number| self.edit_path(number)).try_for_each(|path| remove_edit(&path))
     }
 
     fn reload(&mut self) -> Result<(), ArchiveError> {
@@ -290,6 +353,19 @@ impl Manifest {
         let read = fs::File::open(&path).and_then(|mut file| file.read_exact(&mut octets));
         read.map_err(Action::ReadManifest.failed(&path))?;
         codec::sequence_of(&octets).map_err(|bad| bad_file(&path, bad))
+    }
+}
+
+/// The number of the oldest edit that stays with a checkpoint of this number.
+fn oldest_kept(checkpoint: u64) -> u64 {
+    checkpoint.saturating_sub(EDITS_KEPT)
+}
+
+/// Removes an edit, if nobody else has.
+fn remove_edit(path: &Path) -> Result<(), ArchiveError> {
+    match disk::remove(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other.map_err(Action::UpdateManifest.failed(path)),
     }
 }
 

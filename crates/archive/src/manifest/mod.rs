@@ -5,6 +5,7 @@
 //! ([`rebuild`]) for an archive that has lost it, or that a program wrote which had none.
 
 mod codec;
+mod commit_lock;
 mod edit;
 mod key;
 mod log;

@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir_flow::Table;
 
 use super::codec;
+use super::commit_lock::CommitLock;
 use super::edit::Edit;
 use super::key::SegmentKey;
 use super::log::Manifest;
@@ -249,6 +250,26 @@ fn sealed(manifest: &mut Manifest, tail: u64) {
     assert!(committed.expect("committed"));
 }
 
+/// The edit that seals the next tail, whichever that is.
+fn next_sealed(state: &ArchiveState) -> Edit {
+    let tail = state.local().first_tail;
+    let segments = vec![segment_of(Table::Flows, 0, tail)];
+    Edit::Sealed { writer: LOCAL, tails: (tail, tail), last: Position::new(tail * 10 + 9), segments }
+}
+
+fn edit_path(layout: &Layout, number: u64) -> PathBuf {
+    layout.manifest().join(format!("{number:016}.edit"))
+}
+
+/// Numbers of the edits that are there, ascending.
+fn edits(layout: &Layout) -> Vec<u64> {
+    let names = fs::read_dir(layout.manifest()).expect("listed").map(|entry| entry.expect("an entry").file_name());
+    let number = |name: std::ffi::OsString| name.to_str()?.strip_suffix(".edit")?.parse().ok();
+    let mut numbers: Vec<u64> = names.filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 fn archive() -> (tempfile::TempDir, Layout) {
     let dir = tempfile::tempdir().expect("a folder");
     let layout = Layout::new(dir.path());
@@ -288,16 +309,7 @@ fn two_who_commit_at_once_do_not_overwrite_each_other() {
             let mut manifest = Manifest::load(&layout).expect("a manifest");
             scope.spawn(move || {
                 for _ in 0..40 {
-                    let committed = manifest.commit(|state| {
-                        let tail = state.local().first_tail;
-                        let segments = vec![segment_of(Table::Flows, 0, tail)];
-                        Ok(Some(Edit::Sealed {
-                            writer: LOCAL,
-                            tails: (tail, tail),
-                            last: Position::new(tail * 10 + 9),
-                            segments,
-                        }))
-                    });
+                    let committed = manifest.commit(|state| Ok(Some(next_sealed(state))));
                     assert!(committed.expect("committed"));
                 }
             });
@@ -305,6 +317,119 @@ fn two_who_commit_at_once_do_not_overwrite_each_other() {
     });
     let state = Arc::clone(Manifest::load(&layout).expect("a manifest").state());
     assert_eq!((state.local().first_tail, state.segments.len()), (161, 160));
+}
+
+#[test]
+fn a_commit_that_was_held_up_is_made_again_however_many_came_first() {
+    for others in [0, 1, 31, 62, 63, 64, 100, 161] {
+        let (_dir, layout) = archive();
+        let mut other = Manifest::load(&layout).expect("a manifest");
+        let mut held_up = other.clone();
+        let mut is_first = true;
+        let committed = held_up.commit(|state| {
+            // as if the process were stopped once it has read the manifest
+            let before = if std::mem::take(&mut is_first) { others } else { 0 };
+            (1..=before).for_each(|tail| sealed(&mut other, tail));
+            Ok(Some(next_sealed(state)))
+        });
+        assert!(committed.expect("committed"));
+        let found = Manifest::load(&layout).expect("a manifest");
+        let state = found.state();
+        assert_eq!(
+            (state.local().first_tail, state.segments.len() as u64),
+            (others + 2, others + 1),
+            "{others} others"
+        );
+        assert!(same(&found, &held_up));
+    }
+}
+
+#[test]
+fn a_process_that_is_stopped_in_a_commit_holds_up_nobody_and_finds_its_number_taken() {
+    let (_dir, layout) = archive();
+    let mut other = Manifest::load(&layout).expect("a manifest");
+    let number = other.state().sequence + 1;
+    // It has seen that its number is free, and is stopped before it takes it.
+    let stopped = CommitLock::share(&layout.manifest()).expect("the lock");
+    for tail in 1..=100 {
+        sealed(&mut other, tail);
+    }
+    assert!(edit_path(&layout, number).exists());
+    assert!(same(&Manifest::load(&layout).expect("a manifest"), &other));
+    drop(stopped);
+    for tail in 101..=130 {
+        sealed(&mut other, tail);
+    }
+    assert_eq!(edits(&layout).first(), Some(&96), "32 before the checkpoint of commit 128");
+    assert!(same(&Manifest::load(&layout).expect("a manifest"), &other));
+}
+
+#[test]
+fn a_number_that_was_free_again_is_given_back() {
+    let (_dir, layout) = archive();
+    let mut manifest = Manifest::load(&layout).expect("a manifest");
+    for tail in 1..=100 {
+        sealed(&mut manifest, tail);
+    }
+    // as by a program that knows no lock, whose checkpoint came after it was looked for
+    let new = layout.manifest().join("new-x");
+    let edit = codec::encode_edit(&next_sealed(manifest.state()));
+    for (number, counts) in [(2, false), (63, false), (101, false), (102, true)] {
+        fs::write(&new, codec::file(number, &edit)).expect("written");
+        assert_eq!(manifest.link(&new, number).expect("linked"), counts, "{number}");
+        let last = if counts { 102 } else { 101 };
+        assert_eq!(edits(&layout), (64..=last).collect::<Vec<_>>());
+    }
+    assert!(manifest.refresh().expect("readable"));
+    assert_eq!(manifest.state().local().first_tail, 102);
+}
+
+#[test]
+fn an_edit_that_was_left_behind_is_removed_and_no_state_is_made_of_it() {
+    let (_dir, layout) = archive();
+    let mut writer = Manifest::load(&layout).expect("a manifest");
+    let mut late = writer.clone();
+    sealed(&mut writer, 1);
+    let path = edit_path(&layout, writer.state().sequence);
+    let edit = fs::read(&path).expect("the edit");
+    for tail in 2..=100 {
+        sealed(&mut writer, tail);
+    }
+    assert!(!path.exists());
+    fs::write(&path, edit).expect("put back");
+    assert!(late.refresh().expect("readable") && same(&late, &writer), "what it reads is not the newest");
+    for tail in 101..=130 {
+        sealed(&mut writer, tail);
+    }
+    assert_eq!(edits(&layout).first(), Some(&96), "whatever lies between");
+}
+
+#[test]
+fn a_checkpoint_replaces_no_later_one() {
+    let (_dir, layout) = archive();
+    let mut writer = Manifest::load(&layout).expect("a manifest");
+    for tail in 1..=31 {
+        sealed(&mut writer, tail);
+    }
+    // stopped before it replaces the checkpoint
+    let stopped = writer.clone();
+    for tail in 32..=100 {
+        sealed(&mut writer, tail);
+    }
+    stopped.move_checkpoint().expect("there is a later one");
+    assert!(same(&Manifest::load(&layout).expect("a manifest"), &writer), "the edits behind the older one are gone");
+    let names = fs::read_dir(layout.manifest()).expect("listed").map(|entry| entry.expect("an entry").file_name());
+    assert_eq!(names.filter(|name| name.to_string_lossy().starts_with("new-")).count(), 0);
+}
+
+#[test]
+fn a_process_of_the_same_number_in_another_container_has_files_of_its_own() {
+    let (_dir, layout) = archive();
+    let mut manifest = Manifest::load(&layout).expect("a manifest");
+    let path = |number: u32| layout.manifest().join(format!("new-{}-{number}", std::process::id()));
+    (0..2000).for_each(|number| fs::write(path(number), "an edit").expect("written"));
+    sealed(&mut manifest, 1);
+    assert!((0..2000).all(|number| fs::read(path(number)).is_ok_and(|octets| octets == b"an edit")));
 }
 
 #[test]

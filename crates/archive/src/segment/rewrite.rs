@@ -104,7 +104,12 @@ mod tests {
         };
         let abandoned = rewritten(true).expect_err("nobody waits for it");
         assert!(matches!(abandoned, ArchiveError::MergeAbandoned), "{abandoned:?}");
+        // what an attempt that failed has left may be a segment by another name
+        let other = dir.path().join("tmp/other");
+        std::fs::write(&path, "another segment").expect("written");
+        std::fs::hard_link(&path, &other).expect("linked");
         let written = rewritten(false).expect("rewritten");
+        assert_eq!(std::fs::read(&other).expect("a file"), b"another segment");
         std::fs::rename(&path, written.path()).expect("moved");
         assert_eq!((written.rows, &written.tails), (1000, &origin.tails));
         assert_eq!(rows(std::slice::from_ref(&written)), rows(inputs));

@@ -56,7 +56,7 @@ pub(crate) fn write_segment(
 ) -> Result<Segment, ArchiveError> {
     let created = Action::CreateSegment.failed(path);
     let failed = |source| ArchiveError::WriteSegment { path: path.to_owned(), source };
-    let file = disk::create(path).map_err(created)?;
+    let file = disk::create_anew(path).map_err(created)?;
     let encoder = Encoder::new(columns.table(), key_values(columns, &origin), order, row_group_rows_max, effort);
     let mut encoder = encoder.map_err(failed)?;
     let (mut range_ms, mut buffers) = (TimeRange::default(), Buffers::default());

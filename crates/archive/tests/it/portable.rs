@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use weir_archive::{ArchiveError, ArchiveOptions, ExportSelection, Position, Snapshot, Writer, export, import};
+use weir_archive::{
+    ArchiveError, ArchiveOptions, CompactionOptions, ExportSelection, Position, Snapshot, Writer, compact, export,
+    import,
+};
 use weir_flow::Table;
 
 use crate::numbered::{batches, check, delivery, numbers, rows_up_to, take_back_commit};
@@ -97,6 +100,33 @@ fn an_export_that_is_not_whole_adds_nothing() {
     }
     fs::write(&last, &whole).expect("written");
     import(&target, &carried).expect("imported");
+}
+
+#[test]
+fn an_import_takes_no_name_that_a_file_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, carried, first, second] =
+        ["source", "carried", "first", "second"].map(|name| folder.path().join(name));
+    archive(&source, 50);
+    let options = CompactionOptions { fan_in: 2, ..CompactionOptions::default() };
+    compact(&source, &options, |_| {}).expect("merged");
+    export(&source, &carried, &ExportSelection::default()).expect("exported");
+    archive(&first, 0);
+    archive(&second, 0);
+    import(&first, &carried).expect("imported");
+    // The next one would have the same names. One of them is taken, by a file of several tails that nobody knows.
+    let snapshot = Snapshot::open(&first).expect("a snapshot");
+    let merged = snapshot.segments(Table::Flows).iter().map(weir_archive::Segment::path).find(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        name.split('_').next().and_then(|tails| tails.split_once('-')).is_some_and(|(first, last)| first != last)
+    });
+    let merged = merged.expect("a merged segment");
+    let taken = second.join(merged.strip_prefix(&first).expect("of the archive"));
+    fs::create_dir_all(taken.parent().expect("a day")).expect("a folder");
+    fs::write(&taken, "rows that are nowhere else").expect("written");
+    import(&second, &carried).expect("imported");
+    assert_eq!(fs::read(&taken).expect("a file"), b"rows that are nowhere else");
+    assert_eq!(flow_ids(&second), flow_ids(&source));
 }
 
 #[test]
