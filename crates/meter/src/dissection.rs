@@ -52,8 +52,8 @@ impl Dissection {
             }
             match digested {
                 DigestOutcome::Whole(digest) => self.deal(digest, counts),
-                DigestOutcome::FirstFragment(digest, id, ports) => {
-                    self.fragments.push(Fragment::First(id, ports, digest.time_us, digest.packet));
+                DigestOutcome::FirstFragment(digest, id, transport) => {
+                    self.fragments.push(Fragment::First(id, transport, digest.time_us, digest.packet));
                     self.deal(digest, counts);
                 }
                 DigestOutcome::LaterFragment(digest, id) => self.fragments.push(Fragment::Later(id, digest)),
@@ -68,8 +68,8 @@ impl Dissection {
     pub(crate) fn resolve(&mut self, shards: &mut Vec<Vec<Digest>>, resolved: &mut Resolved, counts: &mut MeterCounts) {
         std::mem::swap(&mut self.shards, shards);
         let in_order: Vec<usize> = self.shards.iter().map(Vec::len).collect();
-        for (digest, ports) in resolved.with_ports.drain(..) {
-            let digest = self.digester.with_ports(digest, ports);
+        for (digest, transport) in resolved.with_transport.drain(..) {
+            let digest = self.digester.with_transport(digest, transport);
             self.deal(digest, counts);
         }
         counts.fragments_without_first += resolved.without_ports.len() as u64;

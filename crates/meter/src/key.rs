@@ -120,6 +120,17 @@ pub struct KeyParts {
     pub tunnel_id: u32,
 }
 
+/// What only the first fragment of a packet shows for all of them. Ports of ICMP are what takes their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FragmentTransport {
+    /// Protocol behind all headers, those that fragments have only one of among them.
+    pub protocol: u8,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+}
+
 impl KeyParts {
     #[inline]
     const fn transport(self) -> u64 {
@@ -256,9 +267,16 @@ impl FlowKey {
         if from <= to { (self, false) } else { (self.reversed(), true) }
     }
 
-    /// Sets the ports, for fragments that learn them from the first one.
-    pub(crate) const fn set_ports(&mut self, src_port: u16, dst_port: u16) {
-        self.transport = (self.transport & !0xffff_ffff) | src_port as u64 | (dst_port as u64) << 16;
+    /// What further fragments learn from the first one, whose key this is.
+    pub(crate) const fn fragment_transport(&self) -> FragmentTransport {
+        let KeyParts { src_port, dst_port, protocol, .. } = self.parts();
+        FragmentTransport { protocol, src_port, dst_port }
+    }
+
+    /// Sets protocol and ports, for fragments that learn them from the first one.
+    pub(crate) const fn set_fragment_transport(&mut self, of: FragmentTransport) {
+        let learnt = of.src_port as u64 | (of.dst_port as u64) << 16 | (of.protocol as u64) << 32;
+        self.transport = (self.transport & !0xff_ffff_ffff) | learnt;
     }
 
     /// Sets the identifier of the tunnel, or what takes its place.

@@ -1,6 +1,7 @@
 //! The Metering Process against captures of others, and what other programs say of them.
 
 mod applications;
+mod fragments;
 mod handed_on;
 mod routes;
 // how the dissector reads tshark
