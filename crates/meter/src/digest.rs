@@ -203,6 +203,20 @@ impl Digester {
         }
     }
 
+    /// The packet whose first fragment this is, where a packet in a tunnel is metered in its place: that is known whole
+    /// by the headers that this fragment carries, and the other fragments are no packets of another flow.
+    #[inline]
+    pub(crate) fn carrier(&self, meta: &PacketMeta, packet: &Packet<'_>) -> Option<FragmentId> {
+        let ip = packet.outer.ip.as_ref()?;
+        let (fragment, carried) = (ip.fragment?, packet.inner()?.ip.as_ref()?);
+        // where links carry the outermost packet, and its tunnel carries no IP, both are the same header
+        let is_other = ip.source.as_ptr() != carried.source.as_ptr();
+        let is_metered = self.headers == KeyHeaders::Inner && is_other;
+        // the other fragments are in no tunnel that this packet makes
+        let parts = KeyParts { tunnel_kind: 0, tunnel_id: 0, ..parts(meta, packet, &packet.outer, (0, 0)) };
+        is_metered.then(|| self.fragment_id(ip, fragment, parts))
+    }
+
     /// What a fragment with these parts of a key has in common with the others of its packet.
     fn fragment_id(&self, ip: &Ip<'_>, fragment: Fragment, parts: KeyParts) -> FragmentId {
         const PROTOCOL: usize = 9;

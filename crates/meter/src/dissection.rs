@@ -50,6 +50,9 @@ impl Dissection {
             if let Some(labeller) = &mut self.labeller {
                 self.digester.label(&mut digested, labeller.label(&packet));
             }
+            if let Some(id) = self.digester.carrier(meta, &packet) {
+                self.fragments.push(Fragment::Carrier(id, meta.time_us));
+            }
             match digested {
                 DigestOutcome::Whole(digest) => self.deal(digest, counts),
                 DigestOutcome::FirstFragment(digest, id, transport) => {
@@ -72,6 +75,7 @@ impl Dissection {
             let digest = self.digester.with_transport(digest, transport);
             self.deal(digest, counts);
         }
+        counts.fragments_of_tunnels += std::mem::take(&mut resolved.of_tunnels);
         counts.fragments_without_first += resolved.without_ports.len() as u64;
         for digest in resolved.without_ports.drain(..) {
             let digest = self.digester.complete(digest);

@@ -114,6 +114,8 @@ struct First {
     /// Behind all headers.
     protocol: u8,
     ports: (u16, u16),
+    /// A packet in a tunnel counts in its place, and further fragments are none.
+    is_carrier: bool,
 }
 
 impl Capture {
@@ -126,7 +128,11 @@ impl Capture {
                 let Some(ip) = headers.ip.as_ref().filter(|ip| !ip.is_later_fragment()) else { continue };
                 let Some(id) = fragment_id(ip) else { continue };
                 let ports = headers.ports.unwrap_or_default();
-                firsts.entry(id).or_default().push(First { number, protocol: ip.protocol, ports });
+                firsts.entry(id).or_default().push(First { number, protocol: ip.protocol, ports, is_carrier: false });
+            }
+            if let Some((id, ip)) = carrier(packet) {
+                let first = First { number, protocol: ip.protocol, ports: (0, 0), is_carrier: true };
+                firsts[1].entry(id).or_default().push(first);
             }
         });
         let mut capture = Self::default();
@@ -198,6 +204,13 @@ fn fragment_id(ip: &Ip<'_>) -> Option<FragmentId> {
     Some((address(ip.source)?, address(ip.destination)?, protocol, ip.fragment?.identification))
 }
 
+/// The outermost packet, where this is its first fragment and carries another packet.
+fn carrier<'p>(packet: &'p Packet<'_>) -> Option<(FragmentId, &'p Ip<'p>)> {
+    let (ip, carried) = (packet.outer.ip.as_ref()?, packet.inner()?.ip.as_ref()?);
+    let id = fragment_id(ip).filter(|_| ip.octets.as_ptr() != carried.octets.as_ptr())?;
+    Some((id, ip))
+}
+
 /// The first fragment before this one, or else the next after it.
 fn first(firsts: &[First], number: usize) -> Option<First> {
     let before = firsts.iter().rfind(|first| first.number <= number);
@@ -213,6 +226,9 @@ fn seen(
 ) -> Option<(Conversation, Seen)> {
     let ip = headers.ip.as_ref()?;
     let of_first = fragment_id(ip).and_then(|id| first(firsts.get(&id)?, number));
+    if ip.is_later_fragment() && of_first.is_some_and(|first| first.is_carrier) {
+        return None;
+    }
     let (from, to) = headers.ports.or(of_first.map(|first| first.ports)).unwrap_or_default();
     let protocol = of_first.map_or(ip.protocol, |first| first.protocol);
     let source = SocketAddr::new(address(ip.source)?, from);

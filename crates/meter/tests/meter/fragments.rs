@@ -9,12 +9,15 @@ use arrow::datatypes::{UInt8Type, UInt16Type, UInt64Type};
 use weir_capture::{FileOptions, WarningHandler, open_files};
 use weir_flow::address::to_ip;
 use weir_flow::{Column, FlowBatch};
-use weir_meter::{KeyFields, MeterCounts, MeterOptions, Metering, Step, Worker};
+use weir_meter::{KeyFields, KeyHeaders, MeterCounts, MeterOptions, Metering, Step, Worker};
 use weir_testkit::write_capture;
 
 const UDP: u8 = 17;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION_OPTIONS: u8 = 60;
+/// Ends of a tunnel, and of what is in it.
+const CARRIERS: [u32; 2] = [0x0909_0901, 0x0909_0902];
+const HOSTS: [u32; 2] = [0x0a00_0001, 0x0a00_0002];
 
 /// Source and destination, ports, protocol, type of service; packets and octets.
 type Row = (String, [u16; 2], u8, u8, [u64; 2]);
@@ -80,6 +83,11 @@ fn udp(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
     words.into_iter().flat_map(u16::to_be_bytes).chain(payload.iter().copied()).collect()
 }
 
+/// A datagram of VXLAN (RFC 7348) with a frame in it.
+fn vxlan(ethertype: u16, packet: &[u8]) -> Vec<u8> {
+    udp([50_000, 4_789], &[&[8, 0, 0, 0, 0, 0, 5, 0][..], &ethernet(ethertype, packet)].concat())
+}
+
 fn run(mut worker: Worker) -> Vec<FlowBatch> {
     let mut batches = Vec::new();
     while worker.step(&mut |batch| batches.push(batch)) != Step::Ended {}
@@ -130,15 +138,20 @@ fn rows(batch: &FlowBatch) -> Vec<Row> {
     (0..batch.rows()).map(row).collect()
 }
 
-/// The flows of frames in this order and in the opposite one, of uniflows and of biflows, with one worker and with three.
-fn check(frames: &[Vec<u8>], expected: &[Row]) {
+/// The flows of frames in this order and in the opposite one, of uniflows and of biflows, with one worker and with
+/// three; and how many frames are in none, since what they are fragments of carries a packet of these flows.
+fn check(frames: &[Vec<u8>], expected: &[Row], of_tunnels: u64) {
     let reversed: Vec<_> = frames.iter().rev().cloned().collect();
     for (frames, workers) in [(frames, 1), (&reversed[..], 1), (frames, 3), (&reversed[..], 3)] {
         for is_biflow in [false, true] {
-            let options = MeterOptions { is_biflow, ..MeterOptions::default() };
-            let (batches, counts) = meter(frames, &options, workers);
-            assert_eq!(flows(&batches), expected, "{workers} workers, biflow {is_biflow}");
-            assert_eq!(counts.fragments_without_first, 0);
+            for tunnel in [false, true] {
+                // the identifier and the addresses of the tunnel, which the other fragments do not have
+                let fields = KeyFields { tunnel, tunnel_endpoints: tunnel, ..KeyFields::default() };
+                let options = MeterOptions { fields, is_biflow, ..MeterOptions::default() };
+                let (batches, counts) = meter(frames, &options, workers);
+                assert_eq!(flows(&batches), expected, "{workers} workers, biflow {is_biflow}, tunnel {tunnel}");
+                assert_eq!((counts.fragments_of_tunnels, counts.fragments_without_first), (of_tunnels, 0));
+            }
         }
     }
 }
@@ -151,11 +164,11 @@ fn what_only_the_first_fragment_shows_is_known_of_all() {
     let options = [&[UDP, 0, 1, 4, 0, 0, 0, 0][..], &datagram].concat();
     let authenticated = [&[UDP, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1][..], &[9; 16], &datagram].concat();
     let row = |octets: usize| (ends.clone(), [1111, 2222], UDP, 0, [3, octets as u64]);
-    check(&ipv6_fragments(UDP, 5, &datagram, 800), &[row(3 * 48 + 1608)]);
-    check(&ipv6_fragments(DESTINATION_OPTIONS, 6, &options, 800), &[row(3 * 48 + 1616)]);
-    check(&ipv6_fragments(AUTHENTICATION, 7, &authenticated, 800), &[row(3 * 48 + 1636)]);
+    check(&ipv6_fragments(UDP, 5, &datagram, 800), &[row(3 * 48 + 1608)], 0);
+    check(&ipv6_fragments(DESTINATION_OPTIONS, 6, &options, 800), &[row(3 * 48 + 1616)], 0);
+    check(&ipv6_fragments(AUTHENTICATION, 7, &authenticated, 800), &[row(3 * 48 + 1636)], 0);
     let of_ipv4 = ("10.0.0.1 10.0.0.2".to_owned(), [1111, 2222], UDP, 0, [3, 3 * 20 + 1636]);
-    check(&ipv4_fragments(AUTHENTICATION, [0x0a00_0001, 0x0a00_0002], 79, &authenticated, 800), &[of_ipv4]);
+    check(&ipv4_fragments(AUTHENTICATION, HOSTS, 79, &authenticated, 800), &[of_ipv4], 0);
 }
 
 /// RFC 8200 section 4.5: what the Fragment headers of one packet name may differ, and the first one's counts.
@@ -165,15 +178,14 @@ fn fragments_of_ipv6_may_name_different_headers() {
     let mut frames = ipv6_fragments(UDP, 5, &datagram, 800);
     let fragment_header = 14 + 40;
     frames[1][fragment_header] = 59;
-    check(&frames, &[("fd00::1 fd00::2".to_owned(), [1111, 2222], UDP, 0, [2, 2 * 48 + 808])]);
+    check(&frames, &[("fd00::1 fd00::2".to_owned(), [1111, 2222], UDP, 0, [2, 2 * 48 + 808])], 0);
 }
 
 /// RFC 3168 section 5.3: a router marks one fragment of a packet.
 #[test]
 fn a_fragment_that_a_router_marked_has_the_ports_of_its_packet() {
     let datagram = udp([1111, 2222], &[7; 1600]);
-    let ends = [0x0a00_0001, 0x0a00_0002];
-    let mut frames = ipv4_fragments(UDP, ends, 77, &datagram, 800);
+    let mut frames = ipv4_fragments(UDP, HOSTS, 77, &datagram, 800);
     let tos = 14 + 1;
     for (frame, marked) in frames.iter_mut().zip([2, 3, 2]) {
         frame[tos] = marked;
@@ -205,4 +217,50 @@ fn packets_of_two_hosts_are_not_mixed_where_addresses_are_no_key() {
 
 fn pair(frames: Vec<Vec<u8>>) -> [Vec<u8>; 2] {
     frames.try_into().expect("two fragments")
+}
+
+/// 100 datagrams of VXLAN with a packet of 8940 octets, each in 7 fragments.
+fn tunnel_in_fragments() -> Vec<Vec<u8>> {
+    let inner = ipv4(UDP, 0, HOSTS, (0, 0, false), &udp([1, 2], &[7; 8912]));
+    (0..100).flat_map(|number| ipv4_fragments(UDP, CARRIERS, number, &vxlan(0x0800, &inner), 1480)).collect()
+}
+
+/// tshark finds 100 packets within, and octets are those of their headers.
+#[test]
+fn packets_in_tunnels_count_once_where_the_tunnel_is_in_fragments() {
+    let frames = tunnel_in_fragments();
+    assert_eq!(frames.len(), 700);
+    check(&frames, &[("10.0.0.1 10.0.0.2".to_owned(), [1, 2], UDP, 0, [100, 894_000])], 600);
+}
+
+#[test]
+fn by_outer_headers_all_fragments_are_of_the_flow() {
+    let fields = KeyFields { headers: KeyHeaders::Outer, ..KeyFields::default() };
+    let options = MeterOptions { fields, ..MeterOptions::default() };
+    let (batches, counts) = meter(&tunnel_in_fragments(), &options, 2);
+    let expected = ("9.9.9.1 9.9.9.2".to_owned(), [50_000, 4_789], UDP, 0, [700, 911_000]);
+    assert_eq!(flows(&batches), [expected]);
+    assert_eq!(counts.fragments_of_tunnels, 0);
+}
+
+#[test]
+fn fragments_in_fragments_have_the_ports_of_their_packet() {
+    let inner = ipv4_fragments(UDP, HOSTS, 5, &udp([1111, 2222], &[7; 3600]), 1600);
+    assert_eq!(inner.len(), 3);
+    let carried = (1..).zip(&inner).flat_map(|(number, frame)| {
+        // the frame is in the tunnel with a link header of its own
+        ipv4_fragments(UDP, CARRIERS, number, &vxlan(0x0800, &frame[14..]), 1480)
+    });
+    let expected = ("10.0.0.1 10.0.0.2".to_owned(), [1111, 2222], UDP, 0, [3, 3 * 20 + 3608]);
+    check(&carried.collect::<Vec<_>>(), &[expected], 2);
+}
+
+/// What carries no IP is metered itself, and so are all of its fragments.
+#[test]
+fn a_tunnel_packet_without_ip_has_all_of_its_fragments() {
+    let arp = vxlan(0x0806, &[0; 2000]);
+    let expected = ("9.9.9.1 9.9.9.2".to_owned(), [50_000, 4_789], UDP, 0, [2, 2 * 20 + 2030]);
+    let (batches, counts) = meter(&ipv4_fragments(UDP, CARRIERS, 1, &arp, 1480), &MeterOptions::default(), 2);
+    assert_eq!(flows(&batches), [expected]);
+    assert_eq!((counts.fragments_of_tunnels, counts.fragments_without_first), (0, 0));
 }
