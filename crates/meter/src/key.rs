@@ -340,12 +340,14 @@ impl KeyHasher {
 /// What takes the place of ports for ICMP.
 ///
 /// Of uniflows it is what `NetFlow` has: 0 and type * 256 + code. Of biflows it is the type and that of its answer (as
-/// Zeek has it), so that a request and its reply make one flow.
+/// Zeek has it), so that a request and its reply make one flow. What has no answer has its code there, with a mark that
+/// no type has: errors of one direction would else be taken for answers to those of the other.
 #[inline]
 pub(crate) fn icmp_ports(protocol: u8, icmp: (u8, u8), is_biflow: bool) -> (u16, u16) {
+    const NO_ANSWER: u16 = 0x100;
     let (kind, code) = (u16::from(icmp.0), u16::from(icmp.1));
     if is_biflow {
-        icmp::answer(protocol, icmp.0).map_or((kind, code), |answer| (kind, answer.into()))
+        (kind, icmp::answer(protocol, icmp.0).map_or(NO_ANSWER | code, u16::from))
     } else {
         (0, kind << 8 | code)
     }
@@ -428,6 +430,20 @@ mod tests {
         assert_eq!(icmp_ports(ICMP, (8, 0), true), (8, 0));
         assert_eq!(icmp_ports(ICMP, (0, 0), true), (0, 8));
         assert_eq!(icmp_ports(ICMPV6, (136, 0), true), (136, 135));
-        assert_eq!(icmp_ports(ICMP, (3, 1), true), (3, 1));
+    }
+
+    /// RFC 792 and RFC 4443 section 2.4: nothing answers an error.
+    #[test]
+    fn errors_of_opposite_directions_are_two_flows() {
+        let flow = |protocol, from: u8, to: u8, icmp: (u8, u8)| {
+            let (src_port, dst_port) = icmp_ports(protocol, icmp, true);
+            let parts = KeyParts { protocol, src_port, dst_port, ip_version: 4, ..KeyParts::default() };
+            FlowKey::new(&[10, 0, 0, from], &[10, 0, 0, to], parts).of_both_directions().0
+        };
+        for (protocol, there, back) in [(ICMPV6, (1, 3), (3, 1)), (ICMP, (3, 3), (3, 3)), (ICMP, (5, 1), (5, 1))] {
+            assert_ne!(flow(protocol, 1, 2, there), flow(protocol, 2, 1, back));
+        }
+        assert_eq!(flow(ICMP, 1, 2, (8, 0)), flow(ICMP, 2, 1, (0, 0)));
+        assert_eq!(flow(ICMPV6, 1, 2, (128, 0)), flow(ICMPV6, 2, 1, (129, 0)));
     }
 }
