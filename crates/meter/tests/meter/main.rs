@@ -4,6 +4,7 @@ mod applications;
 mod fragments;
 mod handed_on;
 mod routes;
+mod segments;
 // how the dissector reads tshark
 #[allow(dead_code)]
 #[path = "../../../wire/tests/wire/tshark/theirs.rs"]
