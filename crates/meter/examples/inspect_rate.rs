@@ -19,11 +19,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Protocol and ends of a flow, the lower one first.
 type Key = (u8, (Vec<u8>, u16), (Vec<u8>, u16));
 
-/// A flow's protocol and ports, and a packet's flow, direction and payload.
+/// A packet's flow, direction, sequence number of TCP and payload.
+type Inspected = (usize, Direction, Option<u32>, Vec<u8>);
+
+/// A flow's protocol and ports, and packets.
 #[derive(Default)]
 struct Traffic {
     flows: Vec<(u8, u16, u16)>,
-    packets: Vec<(usize, Direction, Vec<u8>)>,
+    packets: Vec<Inspected>,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         best = best.min(start.elapsed());
     }
     let nanoseconds = |parts: u64| best.as_nanos() as f64 / parts.max(1) as f64;
-    let octets: usize = traffic.packets.iter().map(|packet| packet.2.len()).sum();
+    let octets: usize = traffic.packets.iter().map(|packet| packet.3.len()).sum();
     println!("{} packets with payload of {} flows, {octets} octets", traffic.packets.len(), traffic.flows.len());
     println!("{counts:?}");
     println!(
@@ -59,14 +62,14 @@ fn inspect(traffic: &Traffic) -> Counts {
     let mut inspector = Inspector::new(Limits::default());
     let mut inspections: Vec<Option<Box<Inspection>>> = traffic.flows.iter().map(|_| None).collect();
     let mut done = vec![false; traffic.flows.len()];
-    for (flow, direction, payload) in &traffic.packets {
+    for (flow, direction, sequence, payload) in &traffic.packets {
         if done[*flow] {
             continue;
         }
         let (protocol, source, destination) = traffic.flows[*flow];
         let inspection =
             inspections[*flow].get_or_insert_with(|| Box::new(Inspection::new(protocol, source, destination)));
-        done[*flow] = inspector.inspect(inspection, *direction, payload) == Verdict::Done;
+        done[*flow] = inspector.inspect(inspection, *direction, *sequence, payload) == Verdict::Done;
     }
     for inspection in inspections.into_iter().flatten() {
         std::hint::black_box(inspector.conclude(*inspection));
@@ -104,5 +107,5 @@ fn add(link: LinkType, frame: &[u8], places: &mut HashMap<Key, (usize, Vec<u8>, 
     });
     let forward = first == ip.source && *port == from;
     let direction = if forward { Direction::Forward } else { Direction::Reverse };
-    traffic.packets.push((*flow, direction, headers.payload().to_vec()));
+    traffic.packets.push((*flow, direction, headers.tcp_sequence(), headers.payload().to_vec()));
 }

@@ -5,7 +5,7 @@ use crate::cache::CacheCounts;
 use crate::digest::NotFlow;
 
 /// Packets and where they went. Each packet that a source delivered is counted in exactly one of `packets_in_flows`,
-/// `not_flows`, `packets_not_sampled` and `fragments_held`.
+/// `not_flows`, `packets_not_sampled`, `fragments_of_tunnels` and `fragments_held`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MeterCounts {
     /// Packets that sources delivered.
@@ -20,6 +20,8 @@ pub struct MeterCounts {
     pub packets_not_sampled: u64,
     /// Fragments that wait for the first of their packet.
     pub fragments_held: u64,
+    /// Further fragments of packets that carry another one, which is in a flow with its whole length. They are in none.
+    pub fragments_of_tunnels: u64,
     /// Fragments among `packets_in_flows` whose first one did not come, so that their flow has no ports.
     pub fragments_without_first: u64,
     /// Flows begun.
@@ -49,6 +51,7 @@ impl MeterCounts {
         }
         self.packets_not_sampled += other.packets_not_sampled;
         self.fragments_held += other.fragments_held;
+        self.fragments_of_tunnels += other.fragments_of_tunnels;
         self.fragments_without_first += other.fragments_without_first;
         self.flows_begun += other.flows_begun;
         self.flows_ended += other.flows_ended;
@@ -80,7 +83,7 @@ impl MeterCounts {
 
     /// Whether every packet is in one of the counts, which holds when nothing is on its way.
     pub fn balances(&self) -> bool {
-        let known = self.packets_in_flows + self.not_flows_total() + self.packets_not_sampled + self.fragments_held;
-        self.packets == known
+        let in_no_flow = self.not_flows_total() + self.packets_not_sampled + self.fragments_of_tunnels;
+        self.packets == self.packets_in_flows + in_no_flow + self.fragments_held
     }
 }

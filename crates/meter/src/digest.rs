@@ -1,9 +1,9 @@
 //! What the flow cache has to know of a packet.
 
-use weir_wire::packet::{End, Headers, LinkType, Packet, dissect_into, plain};
+use weir_wire::packet::{End, Fragment, Headers, Ip, LinkType, Packet, dissect_into, plain};
 
 use crate::endpoints;
-use crate::key::{self, FlowKey, KeyFields, KeyHasher, KeyHeaders, KeyParts};
+use crate::key::{self, FlowKey, FragmentTransport, KeyFields, KeyHasher, KeyHeaders, KeyParts};
 use weir_capture::PacketMeta;
 
 /// Of a packet, what its flow wants to know. It is small, since it may travel from one worker to another.
@@ -82,9 +82,12 @@ impl NotFlow {
 }
 
 /// What distinguishes the fragments of one packet from those of another.
+///
+/// Addresses and, of IPv4, the protocol of the IP header (RFC 791 section 3.2, RFC 8200 section 4.5) are in it whatever
+/// the key of flows is made of. The type of service is not: routers mark single fragments (RFC 3168 section 5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FragmentId {
-    /// The key without ports.
+    /// What fragments have in common.
     pub(crate) key: FlowKey,
     /// Identification in the IP header.
     pub(crate) identification: u32,
@@ -95,8 +98,8 @@ pub struct FragmentId {
 pub enum DigestOutcome {
     /// A digest that is complete.
     Whole(Digest),
-    /// The first fragment of a packet, whose ports are those of the others.
-    FirstFragment(Digest, FragmentId, (u16, u16)),
+    /// The first fragment of a packet, whose protocol and ports are those of the others.
+    FirstFragment(Digest, FragmentId, FragmentTransport),
     /// Another fragment, without ports. Its key is that of uniflows, and it has no hash yet.
     LaterFragment(Digest, FragmentId),
     /// Nothing for a flow.
@@ -109,6 +112,8 @@ pub struct Digester {
     headers: KeyHeaders,
     /// The fields of keys.
     mask: FlowKey,
+    /// The fields that fragments of one packet have in common.
+    fragment_mask: FlowKey,
     /// Whether the ends of tunnels are part of the key, which are put into it apart.
     has_endpoints: bool,
     is_biflow: bool,
@@ -119,7 +124,9 @@ impl Digester {
     /// Digests for these keys.
     pub fn new(fields: KeyFields, is_biflow: bool, hasher: KeyHasher) -> Self {
         let (headers, mask) = (fields.headers, FlowKey::mask(&fields));
-        Self { headers, mask, has_endpoints: fields.tunnel_endpoints, is_biflow, hasher }
+        let of_fragments = KeyFields { src_addr: true, dst_addr: true, protocol: true, ..fields };
+        let fragment_mask = FlowKey::mask(&of_fragments);
+        Self { headers, mask, fragment_mask, has_endpoints: fields.tunnel_endpoints, is_biflow, hasher }
     }
 
     /// Digests a frame that is [`plain`], as [`digest`](Self::digest) does.
@@ -187,20 +194,44 @@ impl Digester {
         };
         let Some(fragment) = ip.fragment else { return DigestOutcome::Whole(self.complete(digest)) };
         let digest = Digest { marks: Digest::FRAGMENT, ..digest };
-        let id = FragmentId { key: without_ports(key), identification: fragment.identification };
+        let id = self.fragment_id(&ip, fragment, parts);
         if fragment.offset == 0 {
             // without ports when its protocol has none, or when it is too short for them: no other fragment has them
-            let KeyParts { src_port, dst_port, .. } = key.parts();
-            DigestOutcome::FirstFragment(self.complete(digest), id, (src_port, dst_port))
+            DigestOutcome::FirstFragment(self.complete(digest), id, key.fragment_transport())
         } else {
             DigestOutcome::LaterFragment(digest, id)
         }
     }
 
-    /// Gives a fragment its ports, and makes its digest complete.
-    pub(crate) fn with_ports(&self, digest: Digest, (src_port, dst_port): (u16, u16)) -> Digest {
+    /// The packet whose first fragment this is, where a packet in a tunnel is metered in its place: that is known whole
+    /// by the headers that this fragment carries, and the other fragments are no packets of another flow.
+    #[inline]
+    pub(crate) fn carrier(&self, meta: &PacketMeta, packet: &Packet<'_>) -> Option<FragmentId> {
+        let ip = packet.outer.ip.as_ref()?;
+        let (fragment, carried) = (ip.fragment?, packet.inner()?.ip.as_ref()?);
+        // where links carry the outermost packet, and its tunnel carries no IP, both are the same header
+        let is_other = ip.source.as_ptr() != carried.source.as_ptr();
+        let is_metered = self.headers == KeyHeaders::Inner && is_other;
+        // the other fragments are in no tunnel that this packet makes
+        let parts = KeyParts { tunnel_kind: 0, tunnel_id: 0, ..parts(meta, packet, &packet.outer, (0, 0)) };
+        is_metered.then(|| self.fragment_id(ip, fragment, parts))
+    }
+
+    /// What a fragment with these parts of a key has in common with the others of its packet.
+    fn fragment_id(&self, ip: &Ip<'_>, fragment: Fragment, parts: KeyParts) -> FragmentId {
+        const PROTOCOL: usize = 9;
+        // Only the first fragment shows what is behind extension and authentication headers, so that the end of these
+        // cannot be compared. What the Fragment headers of IPv6 name may differ, too.
+        let protocol = if parts.ip_version == 4 { ip.octets.get(PROTOCOL).copied().unwrap_or_default() } else { 0 };
+        let parts = KeyParts { src_port: 0, dst_port: 0, tos: 0, protocol, ..parts };
+        let key = FlowKey::new(ip.source, ip.destination, parts).masked(&self.fragment_mask);
+        FragmentId { key, identification: fragment.identification }
+    }
+
+    /// Gives a fragment the protocol and the ports of the first one, and makes its digest complete.
+    pub(crate) fn with_transport(&self, digest: Digest, transport: FragmentTransport) -> Digest {
         let mut key = digest.key;
-        key.set_ports(src_port, dst_port);
+        key.set_fragment_transport(transport);
         self.complete(Digest { key, ..digest })
     }
 
@@ -258,11 +289,6 @@ fn parts(meta: &PacketMeta, packet: &Packet<'_>, headers: &Headers<'_>, ports: (
         interface: meta.interface,
         tunnel_id: packet.tunnel.and_then(|tunnel| tunnel.id).unwrap_or(0),
     }
-}
-
-fn without_ports(mut key: FlowKey) -> FlowKey {
-    key.set_ports(0, 0);
-    key
 }
 
 /// Octets of an IP packet that states a length of 0, of which the frame has `captured`: all of them, since segmentation was

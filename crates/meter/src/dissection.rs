@@ -50,10 +50,13 @@ impl Dissection {
             if let Some(labeller) = &mut self.labeller {
                 self.digester.label(&mut digested, labeller.label(&packet));
             }
+            if let Some(id) = self.digester.carrier(meta, &packet) {
+                self.fragments.push(Fragment::Carrier(id, meta.time_us));
+            }
             match digested {
                 DigestOutcome::Whole(digest) => self.deal(digest, counts),
-                DigestOutcome::FirstFragment(digest, id, ports) => {
-                    self.fragments.push(Fragment::First(id, ports, digest.time_us, digest.packet));
+                DigestOutcome::FirstFragment(digest, id, transport) => {
+                    self.fragments.push(Fragment::First(id, transport, digest.time_us, digest.packet));
                     self.deal(digest, counts);
                 }
                 DigestOutcome::LaterFragment(digest, id) => self.fragments.push(Fragment::Later(id, digest)),
@@ -68,10 +71,11 @@ impl Dissection {
     pub(crate) fn resolve(&mut self, shards: &mut Vec<Vec<Digest>>, resolved: &mut Resolved, counts: &mut MeterCounts) {
         std::mem::swap(&mut self.shards, shards);
         let in_order: Vec<usize> = self.shards.iter().map(Vec::len).collect();
-        for (digest, ports) in resolved.with_ports.drain(..) {
-            let digest = self.digester.with_ports(digest, ports);
+        for (digest, transport) in resolved.with_transport.drain(..) {
+            let digest = self.digester.with_transport(digest, transport);
             self.deal(digest, counts);
         }
+        counts.fragments_of_tunnels += std::mem::take(&mut resolved.of_tunnels);
         counts.fragments_without_first += resolved.without_ports.len() as u64;
         for digest in resolved.without_ports.drain(..) {
             let digest = self.digester.complete(digest);

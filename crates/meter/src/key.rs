@@ -120,6 +120,17 @@ pub struct KeyParts {
     pub tunnel_id: u32,
 }
 
+/// What only the first fragment of a packet shows for all of them. Ports of ICMP are what takes their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FragmentTransport {
+    /// Protocol behind all headers, those that fragments have only one of among them.
+    pub protocol: u8,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+}
+
 impl KeyParts {
     #[inline]
     const fn transport(self) -> u64 {
@@ -256,9 +267,16 @@ impl FlowKey {
         if from <= to { (self, false) } else { (self.reversed(), true) }
     }
 
-    /// Sets the ports, for fragments that learn them from the first one.
-    pub(crate) const fn set_ports(&mut self, src_port: u16, dst_port: u16) {
-        self.transport = (self.transport & !0xffff_ffff) | src_port as u64 | (dst_port as u64) << 16;
+    /// What further fragments learn from the first one, whose key this is.
+    pub(crate) const fn fragment_transport(&self) -> FragmentTransport {
+        let KeyParts { src_port, dst_port, protocol, .. } = self.parts();
+        FragmentTransport { protocol, src_port, dst_port }
+    }
+
+    /// Sets protocol and ports, for fragments that learn them from the first one.
+    pub(crate) const fn set_fragment_transport(&mut self, of: FragmentTransport) {
+        let learnt = of.src_port as u64 | (of.dst_port as u64) << 16 | (of.protocol as u64) << 32;
+        self.transport = (self.transport & !0xff_ffff_ffff) | learnt;
     }
 
     /// Sets the identifier of the tunnel, or what takes its place.
@@ -322,12 +340,14 @@ impl KeyHasher {
 /// What takes the place of ports for ICMP.
 ///
 /// Of uniflows it is what `NetFlow` has: 0 and type * 256 + code. Of biflows it is the type and that of its answer (as
-/// Zeek has it), so that a request and its reply make one flow.
+/// Zeek has it), so that a request and its reply make one flow. What has no answer has its code there, with a mark that
+/// no type has: errors of one direction would else be taken for answers to those of the other.
 #[inline]
 pub(crate) fn icmp_ports(protocol: u8, icmp: (u8, u8), is_biflow: bool) -> (u16, u16) {
+    const NO_ANSWER: u16 = 0x100;
     let (kind, code) = (u16::from(icmp.0), u16::from(icmp.1));
     if is_biflow {
-        icmp::answer(protocol, icmp.0).map_or((kind, code), |answer| (kind, answer.into()))
+        (kind, icmp::answer(protocol, icmp.0).map_or(NO_ANSWER | code, u16::from))
     } else {
         (0, kind << 8 | code)
     }
@@ -410,6 +430,20 @@ mod tests {
         assert_eq!(icmp_ports(ICMP, (8, 0), true), (8, 0));
         assert_eq!(icmp_ports(ICMP, (0, 0), true), (0, 8));
         assert_eq!(icmp_ports(ICMPV6, (136, 0), true), (136, 135));
-        assert_eq!(icmp_ports(ICMP, (3, 1), true), (3, 1));
+    }
+
+    /// RFC 792 and RFC 4443 section 2.4: nothing answers an error.
+    #[test]
+    fn errors_of_opposite_directions_are_two_flows() {
+        let flow = |protocol, from: u8, to: u8, icmp: (u8, u8)| {
+            let (src_port, dst_port) = icmp_ports(protocol, icmp, true);
+            let parts = KeyParts { protocol, src_port, dst_port, ip_version: 4, ..KeyParts::default() };
+            FlowKey::new(&[10, 0, 0, from], &[10, 0, 0, to], parts).of_both_directions().0
+        };
+        for (protocol, there, back) in [(ICMPV6, (1, 3), (3, 1)), (ICMP, (3, 3), (3, 3)), (ICMP, (5, 1), (5, 1))] {
+            assert_ne!(flow(protocol, 1, 2, there), flow(protocol, 2, 1, back));
+        }
+        assert_eq!(flow(ICMP, 1, 2, (8, 0)), flow(ICMP, 2, 1, (0, 0)));
+        assert_eq!(flow(ICMPV6, 1, 2, (128, 0)), flow(ICMPV6, 2, 1, (129, 0)));
     }
 }

@@ -14,7 +14,7 @@ mod options;
 pub use options::{FastTimeout, MeterOptions, Timeouts};
 
 mod key;
-pub use key::{FlowKey, KeyFields, KeyHasher, KeyHeaders, KeyParts};
+pub use key::{FlowKey, FragmentTransport, KeyFields, KeyHasher, KeyHeaders, KeyParts};
 
 mod digest;
 pub use digest::{Digest, DigestOutcome, Digester, FragmentId, NotFlow};

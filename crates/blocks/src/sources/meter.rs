@@ -45,7 +45,8 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
           With them come lines of the books that count them as stored, and what `filter` left out. Beside them it tells \
           the interfaces, and how packets were sampled, as rows of `exporter_options`. Every packet \
           is counted: `packets` = `packets_in_flows` + `packets_not_ip` + `packets_truncated` + `packets_malformed` + \
-          `packets_too_deep` + `packets_not_sampled`. Besides it counts `octets` of frames, `fragments_without_first` \
+          `packets_too_deep` + `packets_not_sampled` + `fragments_of_tunnels` (further fragments of packets that carry \
+          another one, which is metered whole). Besides it counts `octets` of frames, `fragments_without_first` \
           (in flows without ports), `flows_begun`, `flows_ended`, `flows_evicted` (ended since the table was full), \
           `flows_peak`, `tunnel_pairs_forgotten` (ends of tunnels, of which 1,048,576 are known at the same time: \
           a flow whose ends were forgotten and come again is told in two), `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \

@@ -2,6 +2,7 @@
 
 use super::details::Details;
 use super::signatures::{self, Look};
+use super::tls::Segment;
 use super::{Application, Direction, Protocol, dns, quic, request, text, tls};
 
 /// Most packets with payload that are looked at in each direction.
@@ -171,15 +172,22 @@ impl Inspector {
     }
 
     /// Looks at the payload of the next packet: what follows the header of TCP or UDP, without the padding of the
-    /// link layer. Packets without payload may be given or not.
-    pub fn inspect(&mut self, inspection: &mut Inspection, direction: Direction, payload: &[u8]) -> Verdict {
+    /// link layer. Packets without payload may be given or not. Of TCP the sequence number is that of the first octet of
+    /// the payload; without it the payload is taken to follow all that came in its direction.
+    pub fn inspect(
+        &mut self,
+        inspection: &mut Inspection,
+        direction: Direction,
+        sequence: Option<u32>,
+        payload: &[u8],
+    ) -> Verdict {
         let seen = &mut inspection.packets[direction as usize];
         let looks = !matches!(inspection.state, State::Done) && *seen < PACKETS_MAX;
         if !payload.is_empty() {
             *seen = seen.saturating_add(1);
             if looks {
                 self.counts.packets += 1;
-                self.look(inspection, direction, payload);
+                self.look(inspection, direction, sequence, payload);
             }
         }
         let seen: u16 = inspection.packets.iter().map(|seen| u16::from(*seen)).sum();
@@ -190,7 +198,7 @@ impl Inspector {
         }
     }
 
-    fn look(&mut self, inspection: &mut Inspection, direction: Direction, payload: &[u8]) {
+    fn look(&mut self, inspection: &mut Inspection, direction: Direction, sequence: Option<u32>, payload: &[u8]) {
         let udp = inspection.transport == signatures::UDP;
         if matches!(inspection.state, State::Unknown | State::Stun) {
             let (from, to) = match direction {
@@ -208,7 +216,7 @@ impl Inspector {
         let Some(protocol) = application.protocol else { return };
         let verdict = match (state, &mut application.details) {
             (State::Tls(handshake), Details::Tls(details)) => {
-                handshake.inspect(direction, payload, details, &mut shared)
+                handshake.inspect(direction, &Segment { sequence, payload }, details, &mut shared)
             }
             (State::Quic(connection), Details::Tls(details)) => connection.inspect(payload, details, &mut shared),
             (State::Request(exchange), Details::Request(details)) => {

@@ -5,8 +5,9 @@
 //! octets are few, and is all there is to go by ([`Application::guessed`]) where they show nothing. What speaks
 //! against looking so little is that an application which begins late, as after `STARTTLS`, goes unseen.
 //!
-//! Packets are taken in the order in which they come, without TCP sequence numbers: a segment that comes twice or out
-//! of order within a `ClientHello` spoils it, and what was read before stays. No length in a packet is believed beyond
+//! Packets are taken in the order in which they come. Only segments of TCP that a `ClientHello` goes on in are put
+//! together by their sequence numbers, from the one on that shows that it is a hello; all else that comes twice or out
+//! of order is read as it comes, and what was read before stays. No length in a packet is believed beyond
 //! the octets at hand. Packets that show nothing cost no allocation; a `ClientHello` that goes on in a further packet
 //! costs a buffer, of which there is a limited number ([`Limits`]).
 

@@ -18,7 +18,16 @@ const HANDSHAKE: u8 = 22;
 pub(super) struct Handshake {
     datagrams: bool,
     client: Client,
+    /// Of TCP: what the client sent before this sequence number was read. It may come again.
+    read_until: Option<(Direction, u32)>,
     server_told: bool,
+}
+
+/// What a packet carries.
+pub(super) struct Segment<'a> {
+    /// Sequence number of the first octet in TCP.
+    pub(super) sequence: Option<u32>,
+    pub(super) payload: &'a [u8],
 }
 
 /// What is known of the `ClientHello`.
@@ -26,8 +35,8 @@ pub(super) struct Handshake {
 enum Client {
     /// Nothing yet.
     Awaited,
-    /// It goes on in a further packet: the octets so far, as they came over TCP, or the message of DTLS.
-    Begun(Direction, Assembly),
+    /// It goes on in a further packet: the octets so far, from this sequence number of TCP on, or the message of DTLS.
+    Begun { direction: Direction, from: Option<u32>, assembly: Assembly },
     /// All that will be known.
     Told,
 }
@@ -50,7 +59,7 @@ struct Fragment<'a> {
 
 impl Handshake {
     pub(super) fn new(datagrams: bool) -> Self {
-        Self { datagrams, client: Client::Awaited, server_told: false }
+        Self { datagrams, client: Client::Awaited, read_until: None, server_told: false }
     }
 
     fn carrier(&self) -> Carrier {
@@ -61,16 +70,16 @@ impl Handshake {
     pub(super) fn inspect(
         &mut self,
         direction: Direction,
-        payload: &[u8],
+        segment: &Segment<'_>,
         details: &mut TlsDetails,
         shared: &mut Shared<'_>,
     ) -> Verdict {
         if self.datagrams {
-            for fragment in fragments(payload) {
+            for fragment in fragments(segment.payload) {
                 self.take_fragment(direction, &fragment, details, shared);
             }
         } else {
-            self.take_segment(direction, payload, details, shared);
+            self.take_segment(direction, segment, details, shared);
         }
         if matches!(self.client, Client::Told) && self.server_told { Verdict::Done } else { Verdict::More }
     }
@@ -78,14 +87,21 @@ impl Handshake {
     fn take_segment(
         &mut self,
         direction: Direction,
-        payload: &[u8],
+        segment: &Segment<'_>,
         details: &mut TlsDetails,
         shared: &mut Shared<'_>,
     ) {
-        if let Client::Begun(client, assembly) = &mut self.client
+        let &Segment { sequence, payload } = segment;
+        let is_read = |(client, until): (Direction, u32)| {
+            client == direction && sequence.is_some_and(|sequence| is_before(sequence, until))
+        };
+        if self.read_until.is_some_and(is_read) {
+            return;
+        }
+        if let Client::Begun { direction: client, from, assembly } = &mut self.client
             && *client == direction
         {
-            let placed = assembly.append(payload);
+            let placed = place(assembly, *from, segment);
             let message = message(assembly.start());
             if placed == Placed::Cut || message.as_ref().is_some_and(Message::is_whole) {
                 shared.counts.handshakes_cut += u64::from(placed == Placed::Cut);
@@ -101,8 +117,9 @@ impl Handshake {
                 if !message.is_whole() && shared.take_buffer() {
                     let mut assembly = Assembly::with_capacity(payload.len() + message.missing());
                     assembly.append(payload);
-                    self.client = Client::Begun(direction, assembly);
+                    self.client = Client::Begun { direction, from: sequence, assembly };
                 } else {
+                    self.note_read(direction, sequence, payload.len());
                     self.report(&message.body, message.length, details, shared);
                 }
             }
@@ -115,7 +132,7 @@ impl Handshake {
                 if shared.take_buffer() {
                     let mut assembly = Assembly::with_capacity(ASSEMBLY_OCTETS_MAX);
                     assembly.append(payload);
-                    self.client = Client::Begun(direction, assembly);
+                    self.client = Client::Begun { direction, from: sequence, assembly };
                 }
             }
             // Whatever else comes, the hello of this side is over.
@@ -143,9 +160,9 @@ impl Handshake {
                 }
                 let mut assembly = Assembly::with_capacity(fragment.length);
                 assembly.insert(fragment.offset as u64, fragment.octets);
-                self.client = Client::Begun(direction, assembly);
+                self.client = Client::Begun { direction, from: None, assembly };
             }
-            (CLIENT_HELLO, Client::Begun(client, assembly)) if *client == direction => {
+            (CLIENT_HELLO, Client::Begun { direction: client, assembly, .. }) if *client == direction => {
                 let placed = assembly.insert(fragment.offset as u64, fragment.octets);
                 if placed == Placed::Cut || assembly.start().len() >= fragment.length {
                     shared.counts.handshakes_cut += u64::from(placed == Placed::Cut);
@@ -162,14 +179,22 @@ impl Handshake {
 
     /// Tells what the octets put together say, and gives their buffer back.
     fn settle(&mut self, details: &mut TlsDetails, shared: &mut Shared<'_>) {
-        let Client::Begun(_, assembly) = std::mem::replace(&mut self.client, Client::Told) else { return };
+        let Client::Begun { direction, from, assembly } = std::mem::replace(&mut self.client, Client::Told) else {
+            return;
+        };
         shared.give_buffer();
+        self.note_read(direction, from, assembly.start().len());
         if self.datagrams {
             let octets = assembly.start();
             self.report(octets, octets.len(), details, shared);
         } else if let Some(message) = message(assembly.start()) {
             self.report(&message.body, message.length, details, shared);
         }
+    }
+
+    /// So many octets from this sequence number on are read, and need not be looked at when they come again.
+    fn note_read(&mut self, client: Direction, from: Option<u32>, octets: usize) {
+        self.read_until = from.map(|from| (client, from.wrapping_add(octets as u32)));
     }
 
     fn report(&mut self, body: &[u8], length: usize, details: &mut TlsDetails, shared: &mut Shared<'_>) {
@@ -206,6 +231,22 @@ impl Message<'_> {
     fn missing(&self) -> usize {
         self.length.min(ASSEMBLY_OCTETS_MAX).saturating_sub(self.body.len())
     }
+}
+
+/// Whether one sequence number comes before another (RFC 9293 section 3.4).
+const fn is_before(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) < 0
+}
+
+/// Puts a segment where it belongs in a stream of which there is what follows sequence number `from`; without sequence
+/// numbers behind all that is there.
+fn place(assembly: &mut Assembly, from: Option<u32>, segment: &Segment<'_>) -> Placed {
+    let Some((from, sequence)) = from.zip(segment.sequence) else { return assembly.append(segment.payload) };
+    if is_before(sequence, from) {
+        let before = from.wrapping_sub(sequence) as usize;
+        return assembly.insert(0, segment.payload.get(before..).unwrap_or_default());
+    }
+    assembly.insert(sequence.wrapping_sub(from).into(), segment.payload)
 }
 
 /// The first handshake message of a stream of records (RFC 8446 section 5.1), or as much of it as is there.

@@ -161,7 +161,7 @@ impl Measurer {
             && let Some(inspection) = &mut measured.inspection
         {
             let direction = if is_forward { Direction::Forward } else { Direction::Reverse };
-            let verdict = self.inspector.inspect(inspection, direction, headers.payload());
+            let verdict = self.inspector.inspect(inspection, direction, headers.tcp_sequence(), headers.payload());
             measured.is_inspecting = verdict == Verdict::More;
         }
     }

@@ -59,7 +59,8 @@ pub(crate) fn flows(path: &Path) -> (Vec<Flow>, Counts) {
         });
         let (first, _, inspection) = &mut inspections[place];
         let direction = if *first == source { Direction::Forward } else { Direction::Reverse };
-        let verdict = inspector.inspect(inspection, direction, packet.innermost().payload());
+        let headers = packet.innermost();
+        let verdict = inspector.inspect(inspection, direction, headers.tcp_sequence(), headers.payload());
         assert!(matches!(verdict, Verdict::More | Verdict::Done));
     });
     let flows = inspections

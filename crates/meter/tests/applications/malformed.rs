@@ -26,7 +26,7 @@ fn inspect(inspector: &mut Inspector, protocol: u8, ports: (u16, u16), packets: 
     let mut inspection = Inspection::new(protocol, ports.0, ports.1);
     for (number, packet) in packets.iter().enumerate() {
         let direction = if number % 3 == 2 { Direction::Reverse } else { Direction::Forward };
-        inspector.inspect(&mut inspection, direction, packet);
+        inspector.inspect(&mut inspection, direction, None, packet);
     }
     let application = inspector.conclude(inspection);
     assert!(application.elements().all(|(_, _, value)| value.len() <= 1024));
@@ -65,7 +65,7 @@ fn buffers_are_limited_and_refusals_counted() {
     let mut inspector = Inspector::new(Limits { buffers_max: 2 });
     let mut inspections: Vec<_> = (0..5).map(|port| Inspection::new(6, 50_000 + port, 443)).collect();
     for inspection in &mut inspections {
-        inspector.inspect(inspection, Direction::Forward, &hello);
+        inspector.inspect(inspection, Direction::Forward, Some(1), &hello);
     }
     assert_eq!((inspector.buffers_held(), inspector.counts().buffers_refused), (2, 3));
     for inspection in inspections {

@@ -100,31 +100,49 @@ struct Frame {
     captured: u64,
 }
 
-/// Source, destination, protocol and identification of a packet in fragments.
+/// Source, destination, protocol of the header and identification of a packet in fragments (RFC 791 section 3.2); of
+/// IPv6 the protocol is 0, since it is no part of it (RFC 8200 section 4.5).
 type FragmentId = (IpAddr, IpAddr, u8, u32);
-/// First fragments by what they are of: their numbers and ports, in order.
-type Firsts = HashMap<FragmentId, Vec<(usize, (u16, u16))>>;
+/// First fragments by what they are of, in order.
+type Firsts = HashMap<FragmentId, Vec<First>>;
+
+/// What the first fragment of a packet shows.
+#[derive(Clone, Copy)]
+struct First {
+    /// Number of the frame.
+    number: usize,
+    /// Behind all headers.
+    protocol: u8,
+    ports: (u16, u16),
+    /// A packet in a tunnel counts in its place, and further fragments are none.
+    is_carrier: bool,
+}
 
 impl Capture {
     /// The packets of the capture that an answer is of, by conversations as the program tells them.
     pub(crate) fn read(answer: &Answer) -> Self {
         let path = &answer.capture;
-        let mut ports = [Firsts::new(), Firsts::new()];
+        let mut firsts = [Firsts::new(), Firsts::new()];
         each(path, |number, packet, _| {
-            for (headers, ports) in [packet.outermost(), packet.innermost()].into_iter().zip(&mut ports) {
+            for (headers, firsts) in [packet.outermost(), packet.innermost()].into_iter().zip(&mut firsts) {
                 let Some(ip) = headers.ip.as_ref().filter(|ip| !ip.is_later_fragment()) else { continue };
                 let Some(id) = fragment_id(ip) else { continue };
-                ports.entry(id).or_default().push((number, headers.ports.unwrap_or_default()));
+                let ports = headers.ports.unwrap_or_default();
+                firsts.entry(id).or_default().push(First { number, protocol: ip.protocol, ports, is_carrier: false });
+            }
+            if let Some((id, ip)) = carrier(packet) {
+                let first = First { number, protocol: ip.protocol, ports: (0, 0), is_carrier: true };
+                firsts[1].entry(id).or_default().push(first);
             }
         });
         let mut capture = Self::default();
         each(path, |number, packet, meta| {
             capture.frames = number + 1;
-            for (headers, (ports, conversations)) in [packet.outermost(), packet.innermost()]
+            for (headers, (firsts, conversations)) in [packet.outermost(), packet.innermost()]
                 .into_iter()
-                .zip(ports.iter().zip([&mut capture.outer, &mut capture.inner]))
+                .zip(firsts.iter().zip([&mut capture.outer, &mut capture.inner]))
             {
-                let Some((conversation, seen)) = seen(number, packet, headers, meta, ports) else {
+                let Some((conversation, seen)) = seen(number, packet, headers, meta, firsts) else {
                     continue;
                 };
                 conversations.entry(answer.conversation(conversation)).or_default().push(seen);
@@ -182,13 +200,21 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 }
 
 fn fragment_id(ip: &Ip<'_>) -> Option<FragmentId> {
-    Some((address(ip.source)?, address(ip.destination)?, ip.protocol, ip.fragment?.identification))
+    let protocol = if ip.source.len() == 4 { *ip.octets.get(9)? } else { 0 };
+    Some((address(ip.source)?, address(ip.destination)?, protocol, ip.fragment?.identification))
 }
 
-/// The ports of the first fragment before this one, or else of the next after it.
-fn first(firsts: &[(usize, (u16, u16))], number: usize) -> Option<(u16, u16)> {
-    let before = firsts.iter().rfind(|(first, _)| *first <= number);
-    before.or(firsts.first()).map(|(_, ports)| *ports)
+/// The outermost packet, where this is its first fragment and carries another packet.
+fn carrier<'p>(packet: &'p Packet<'_>) -> Option<(FragmentId, &'p Ip<'p>)> {
+    let (ip, carried) = (packet.outer.ip.as_ref()?, packet.inner()?.ip.as_ref()?);
+    let id = fragment_id(ip).filter(|_| ip.octets.as_ptr() != carried.octets.as_ptr())?;
+    Some((id, ip))
+}
+
+/// The first fragment before this one, or else the next after it.
+fn first(firsts: &[First], number: usize) -> Option<First> {
+    let before = firsts.iter().rfind(|first| first.number <= number);
+    before.or(firsts.first()).copied()
 }
 
 fn seen(
@@ -199,11 +225,15 @@ fn seen(
     firsts: &Firsts,
 ) -> Option<(Conversation, Seen)> {
     let ip = headers.ip.as_ref()?;
-    let of_first = || fragment_id(ip).and_then(|id| first(firsts.get(&id)?, number));
-    let (from, to) = headers.ports.or_else(of_first).unwrap_or_default();
+    let of_first = fragment_id(ip).and_then(|id| first(firsts.get(&id)?, number));
+    if ip.is_later_fragment() && of_first.is_some_and(|first| first.is_carrier) {
+        return None;
+    }
+    let (from, to) = headers.ports.or(of_first.map(|first| first.ports)).unwrap_or_default();
+    let protocol = of_first.map_or(ip.protocol, |first| first.protocol);
     let source = SocketAddr::new(address(ip.source)?, from);
     let destination = SocketAddr::new(address(ip.destination)?, to);
-    let (conversation, by_low) = Conversation::of(ip.protocol, source, destination, headers.icmp.map(|icmp| icmp.0));
+    let (conversation, by_low) = Conversation::of(protocol, source, destination, headers.icmp.map(|icmp| icmp.0));
     let before = (ip.octets.as_ptr().addr() - frame.begins) as u64;
     let ip_octets = match (frame.octets - before, ip.total_length) {
         // IPv6 with nothing behind its header but the padding of Ethernet

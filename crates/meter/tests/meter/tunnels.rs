@@ -27,6 +27,8 @@ const SAMPLE: usize = 4;
 /// Captures of which tshark says something else, with how many packets of theirs ours have not, and why.
 const KNOWN: &[(&str, u64, &str)] = &[
     ("eth-ip-gre-ppp-max-ip-packet.pcap", 1_023, "fragments in a tunnel, which to it have no ports"),
+    ("gtp1_gn_normal_incl_fragmentation.pcap", 36, CARRIERS),
+    ("gtp9_unknown_or_too_short_payload.pcap", 7, CARRIERS),
     ("AH-IPcomp-IPv6.pcap", 7, "it takes apart what is compressed"),
     ("bigtcp-ipv4-geneve-ipv4.pcap", 1, OFFLOADED),
     ("bigtcp-ipv4-geneve-ipv6.pcap", 1, OFFLOADED),
@@ -35,6 +37,7 @@ const KNOWN: &[(&str, u64, &str)] = &[
     ("bigtcp-ipv6-geneve-ipv4.pcap", 1, OFFLOADED),
     ("bigtcp-ipv6-geneve-ipv6.pcap", 1, OFFLOADED),
 ];
+const CARRIERS: &str = "further fragments of packets in whose place the one that they carry is metered";
 const OFFLOADED: &str = "lengths of 0, left to the network card; it stops at them";
 
 /// Ends of the tunnel, addresses, protocol, ports.

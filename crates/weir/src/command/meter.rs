@@ -502,6 +502,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("packets_malformed", "packets of which a header contradicts itself"),
     ("packets_too_deep", "packets with too many tunnels or extension headers"),
     ("packets_not_sampled", "packets that were not selected"),
+    ("fragments_of_tunnels", "further fragments of packets that carry another one, which is in a flow"),
     ("fragments_without_first", "fragments in flows without ports, because the first one did not come"),
     ("frames_filtered", "frames that the packet filter left out"),
     ("frames_unknown_link", "frames of an unknown link layer"),

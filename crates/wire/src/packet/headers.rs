@@ -140,6 +140,16 @@ impl<'a> Headers<'a> {
         }
     }
 
+    /// Sequence number of the first octet that a segment of TCP carries (RFC 9293 section 3.1); a SYN takes the one
+    /// before. `None` of other transports, of a later fragment, and where the capture ends before it.
+    #[inline]
+    pub fn tcp_sequence(&self) -> Option<u32> {
+        const SYN: u16 = 0x02;
+        let (flags, segment) = (self.tcp_flags?, self.transport());
+        let &[_, _, _, _, a, b, c, d] = segment.first_chunk::<8>()?;
+        Some(u32::from_be_bytes([a, b, c, d]).wrapping_add(u32::from(flags & SYN != 0)))
+    }
+
     /// What the transport carries, as far as it was captured; of a later fragment all that it carries. Behind a protocol
     /// whose header is not dissected this is the same as [`Headers::transport`].
     #[inline]

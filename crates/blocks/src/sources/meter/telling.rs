@@ -69,6 +69,7 @@ const COUNTERS: &[(&str, Count)] = &[
     ("octets", |meter, _| meter.octets),
     ("packets_in_flows", |meter, _| meter.packets_in_flows),
     ("packets_not_sampled", |meter, _| meter.packets_not_sampled),
+    ("fragments_of_tunnels", |meter, _| meter.fragments_of_tunnels),
     ("fragments_without_first", |meter, _| meter.fragments_without_first),
     ("flows_begun", |meter, _| meter.flows_begun),
     ("flows_ended", |meter, _| meter.flows_ended),

@@ -17,6 +17,8 @@ fn transport_and_payload_end_where_ip_says() {
     assert_eq!((ip.header().len(), ip.header_octets), (20, 20));
     assert_eq!(headers.transport(), octets(tcp));
     assert_eq!((headers.payload(), headers.payload_octets()), (&b"hello"[..], 5));
+    // 1 is that of the SYN
+    assert_eq!(headers.tcp_sequence(), Some(2));
     assert_eq!(dissect(LinkType::Ethernet, &frame).link_octets(&frame), 14);
     // A frame cut off by the capture says how much there was.
     let headers = of(&frame[..14 + 20 + 20]);
@@ -82,6 +84,7 @@ fn options_extensions_and_authentication_are_of_the_header() {
 fn fragments_have_a_payload_and_the_first_has_ports() {
     let first = octets(&format!("{MACS} 0800 4500001e 00072000 40110000 c0000201 c6336402 {} 6162", udp(53, "")));
     assert_eq!((of(&first).ports, of(&first).transport().len()), (Some((1024, 53)), 10));
+    assert_eq!(of(&first).tcp_sequence(), None);
     let later = octets(&format!("{MACS} 0800 4500001c 00070001 40110000 c0000201 c6336402 6162636465666768 00"));
     let headers = of(&later);
     assert_eq!((headers.transport(), headers.payload(), headers.payload_octets()), (&[][..], &b"abcdefgh"[..], 8));
