@@ -118,7 +118,7 @@ options! {
         /// Put at most this many rows into a report.
         evidence_rows_max: usize = 20 => 1..=10_000,
         /// Print this command with a report, with `{column}` for values of its first row, and `{archive}`, `{from}`, `{since}` and
-        /// `{to}`.
+        /// `{to}`. `{archive}` has quotes of its own where its path needs some.
         next: String = String::new(),
         /// Explain how the watch decides, for readers of its reports.
         method: String = String::new(),
