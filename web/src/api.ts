@@ -329,6 +329,9 @@ export interface Backtest {
   rows: Count;
   suppressed: number;
   rows_shed: Count;
+  /** Flows dated after their reception by more than `skew`, and those without the time that windows go by. */
+  rows_future?: Count;
+  rows_without_time?: Count;
   took_ms: number;
   first_ms: number | null;
   last_ms: number | null;

@@ -37,13 +37,17 @@ pub struct Outcome {
     pub firings: Vec<Firing>,
     /// Windows that closed.
     pub windows: u64,
-    /// Flows that were read.
+    /// Flows that were read, and those dated after all windows.
     pub rows: u64,
     /// Reports that repeated a key too soon.
     pub suppressed: u64,
     /// Flows that were left out because windows had more than `rows_max` or the memory for windows, or more sessions were open than
     /// `sessions_max`.
     pub rows_shed: u64,
+    /// Flows that were left out because they are dated after their reception by more than `skew`.
+    pub rows_future: u64,
+    /// Flows that were left out because they lack the time that windows go by; with bounds, of those received between them.
+    pub rows_without_time: u64,
     /// Windows that were not asked, because the archive has less of the past than `history_min`.
     pub windows_without_past: u64,
     /// Why the first of them was not.
@@ -117,12 +121,9 @@ impl Backtest {
     ) -> Result<Outcome, WatchError> {
         let began = Instant::now();
         let mut outcome = Outcome::default();
-        let Some((first_ms, last_ms)) = self.flows.extent(self.watch.file.options.windows.time.column())? else {
-            return Ok(outcome);
-        };
         let Some(mut panes) = self.watch.open_windows()? else { return Ok(outcome) };
+        let Some((first_ms, end_ms)) = self.range(&panes, (from_ms, to_ms), &mut outcome)? else { return Ok(outcome) };
         let from_ms = from_ms.unwrap_or(first_ms).max(first_ms);
-        let end_ms = to_ms.unwrap_or(i64::MAX).min(panes.first_end_after(last_ms).saturating_add(panes.size_max_ms()));
         if end_ms <= from_ms {
             return Ok(outcome);
         }
@@ -146,11 +147,37 @@ impl Backtest {
         let counts = panes.counts();
         outcome.rows_shed =
             counts.rows_shed + counts.rows_over_memory + counts.rows_without_session + counts.rows_failed;
+        outcome.rows_future += counts.rows_future;
+        outcome.rows_without_time += counts.rows_without_time;
         outcome.elapsed = began.elapsed();
         match self.failed.take() {
             Some(error) if outcome.windows_failed + outcome.windows_without_past == outcome.windows => Err(error),
             _ => Ok(outcome),
         }
+    }
+
+    /// The first time of flows, and the end of the last window that can have one, at `to_ms` at the latest. Flows that are not
+    /// read are counted: those without a time, and those dated after all windows. `None` without any flow of windows.
+    fn range(
+        &self,
+        panes: &OpenWindows,
+        (from_ms, to_ms): (Option<i64>, Option<i64>),
+        outcome: &mut Outcome,
+    ) -> Result<Option<(i64, i64)>, WatchError> {
+        let windows = &self.watch.file.options.windows;
+        let time = windows.time.column();
+        outcome.rows_without_time = self.flows.count_without(time, (from_ms, to_ms))?;
+        let last_ms = self.flows.last_time(time, windows.skew.millis())?;
+        let extent = self.flows.extent(time, last_ms)?;
+        let end_ms = extent.map(|(_, last_ms)| panes.first_end_after(last_ms).saturating_add(panes.size_max_ms()));
+        // where windows go by reception there is no last time, and no flow after it
+        if let Some(after_ms) = last_ms.map(|last_ms| end_ms.unwrap_or(last_ms.saturating_add(1))) {
+            let after_ms = from_ms.map_or(after_ms, |from_ms| from_ms.max(after_ms));
+            outcome.rows_future = self.flows.count_within(time, (after_ms, to_ms))?;
+            outcome.rows = outcome.rows_future;
+        }
+        let bounded = |end_ms: i64| to_ms.map_or(end_ms, |to_ms| to_ms.min(end_ms));
+        Ok(extent.zip(end_ms.map(bounded)).map(|((first_ms, _), end_ms)| (first_ms, end_ms)))
     }
 
     fn ask_closed(
@@ -163,7 +190,7 @@ impl Backtest {
     ) -> Result<(), WatchError> {
         let (mut closed, mut failed_since) = (Vec::new(), 0);
         // one after the other: windows that overlap share their rows, but a list of them is long
-        while let Some(end_ms) = panes.next_end_through(through_ms).filter(|_| !is_stopped()) {
+        while let Some(end_ms) = panes.next_given_through(through_ms).filter(|_| !is_stopped()) {
             panes.close_through(end_ms, &mut closed);
             let Some(closed_window) = closed.pop() else { continue };
             let end_ms = closed_window.end_ms;

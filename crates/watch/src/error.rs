@@ -52,10 +52,12 @@ pub enum WatchError {
         name: String,
     },
     /// Two watches have one name.
-    #[error("two watches are named '{name}'")]
+    #[error("two watches are named '{name}'{}", other.as_ref().map(|path| format!(", the other is {}", path.display())).unwrap_or_default())]
     TwoOfName {
         /// The name.
         name: String,
+        /// The file of the other one, where it is known.
+        other: Option<PathBuf>,
     },
     /// Folders of watch files have none.
     #[error("there is no watch file, whose name ends in .toml")]

@@ -82,7 +82,7 @@ options! {
         idle: TimeSpan = TimeSpan::from_secs(1),
         /// Leave out a flow that is dated this much after its reception, and count it: it must not move time.
         skew: TimeSpan = TimeSpan::from_secs(60),
-        /// Ask also for windows that have no flow.
+        /// Ask also for windows that have no flow, unless time passes more than 100,000 of them at once.
         empty_windows: bool = false,
         /// Keep at most this many flows of open windows. Those beyond are left out and counted in `rows_shed`. As many may be of
         /// closed windows that wait for their answer. All watches together have a limit of memory beside it (`--watch-memory`).
@@ -118,7 +118,7 @@ options! {
         /// Put at most this many rows into a report.
         evidence_rows_max: usize = 20 => 1..=10_000,
         /// Print this command with a report, with `{column}` for values of its first row, and `{archive}`, `{from}`, `{since}` and
-        /// `{to}`.
+        /// `{to}`. `{archive}` has quotes of its own where its path needs some.
         next: String = String::new(),
         /// Explain how the watch decides, for readers of its reports.
         method: String = String::new(),

@@ -5,7 +5,7 @@ use std::thread;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
-use arrow::datatypes::TimestampMillisecondType;
+use arrow::datatypes::{Int64Type, TimestampMillisecondType};
 use crossbeam_channel::{Receiver, bounded};
 use weir_archive::Snapshot;
 use weir_flow::Column;
@@ -19,10 +19,10 @@ const PIECE_ROWS: u64 = 4_000_000;
 /// Rows that batches are joined to. A segment is in the order of its hosts, so that each batch of it has a few rows of every
 /// window: what a statement costs for a batch would be more than what it costs for these.
 const JOINED_ROWS: usize = 1 << 19;
-/// How long the first piece is, and the shortest.
+/// How long the first piece is, the shortest, and the longest.
 const WIDTH_FIRST_MS: i64 = 60_000;
 const WIDTH_MIN_MS: i64 = 1_000;
-const DAY_MS: i64 = 86_400_000;
+const WIDTH_MAX_MS: i64 = 10 * 86_400_000;
 
 /// The flows of an archive at one position.
 pub(crate) struct Flows {
@@ -45,12 +45,8 @@ impl Flows {
         mut take: impl FnMut(RecordBatch) -> bool,
     ) -> Result<u64, WatchError> {
         let names: Vec<_> = columns.iter().map(|column| format!("\"{}\"", column.name())).collect();
-        let (names, time) = (names.join(", "), time.name());
-        let mut conditions = vec![format!("\"{time}\" >= {}", timestamp(from_ms))];
-        if to_ms < i64::MAX {
-            conditions.push(format!("\"{time}\" < {}", timestamp(to_ms)));
-        }
-        let text = format!("SELECT {names} FROM flows WHERE {}", conditions.join(" AND "));
+        let conditions = bounds(time, Some(from_ms), Some(to_ms).filter(|to_ms| *to_ms < i64::MAX));
+        let text = format!("SELECT {} FROM flows WHERE {}", names.join(", "), conditions.join(" AND "));
         let mut rows = 0;
         for batch in self.engine.sql(&text).map_err(reading)? {
             let batch = batch.map_err(reading)?;
@@ -192,15 +188,30 @@ impl PieceReader {
                 continue;
             }
             self.at_ms = to_ms;
+            if rows == 0 && self.width_ms >= WIDTH_MAX_MS {
+                self.skip_quiet_time()?;
+                return Ok(Piece { batches: Vec::new(), rows, to_ms: self.at_ms });
+            }
             let wanted = PIECE_ROWS.min(self.rows_max);
             self.width_ms = match rows {
                 rows if rows > 2 * wanted => (self.width_ms / 2).max(WIDTH_MIN_MS),
-                rows if rows < wanted / 4 => (self.width_ms * 4).min(10 * DAY_MS),
-                rows if rows < wanted / 2 => (self.width_ms * 2).min(10 * DAY_MS),
+                rows if rows < wanted / 4 => (self.width_ms * 4).min(WIDTH_MAX_MS),
+                rows if rows < wanted / 2 => (self.width_ms * 2).min(WIDTH_MAX_MS),
                 _ => self.width_ms,
             };
             return Ok(Piece { batches: batches.finish(), rows, to_ms });
         }
+    }
+
+    /// Goes on with the first flow that there is, or at the end. Between a flow of an exporter whose clock is wrong and the others
+    /// may be thousands of years. Shorter quiet times are read through, since to look for that flow is to read all later times.
+    fn skip_quiet_time(&mut self) -> Result<(), WatchError> {
+        if self.at_ms < self.end_ms {
+            let rest = self.flows.extent_within(self.time, (self.at_ms, self.end_ms))?;
+            self.at_ms = rest.map_or(self.end_ms, |(first_ms, _)| first_ms);
+            self.width_ms = WIDTH_FIRST_MS;
+        }
+        Ok(())
     }
 }
 
@@ -209,9 +220,53 @@ fn reading(source: EngineError) -> WatchError {
 }
 
 impl Flows {
-    /// The first and the last time of flows.
-    pub(crate) fn extent(&self, time: Column) -> Result<Option<(i64, i64)>, WatchError> {
-        self.extent_of(time, "")
+    /// The last time that a flow of windows can have: `skew_ms` after the last reception. `None` where windows go by reception.
+    pub(crate) fn last_time(&self, time: Column, skew_ms: i64) -> Result<Option<i64>, WatchError> {
+        if time == Column::Received {
+            return Ok(None);
+        }
+        let received = self.extent_of(Column::Received, "")?;
+        Ok(received.map(|(_, last_ms)| last_ms.saturating_add(skew_ms)))
+    }
+
+    /// The first and the last time of flows, without those after the [last](Self::last_time) that windows can have.
+    pub(crate) fn extent(&self, time: Column, last_ms: Option<i64>) -> Result<Option<(i64, i64)>, WatchError> {
+        // a flow without reception is in a window, whatever its time
+        let within = last_ms.map(|last_ms| {
+            let (time, received) = (time.name(), Column::Received.name());
+            format!(" WHERE \"{time}\" <= {} OR \"{received}\" IS NULL", timestamp(last_ms))
+        });
+        self.extent_of(time, &within.unwrap_or_default())
+    }
+
+    /// How many flows have a time from one up to and without another one.
+    pub(crate) fn count_within(&self, time: Column, (from_ms, to_ms): (i64, Option<i64>)) -> Result<u64, WatchError> {
+        if to_ms.is_some_and(|to_ms| to_ms <= from_ms) {
+            return Ok(0);
+        }
+        self.count(&bounds(time, Some(from_ms), to_ms))
+    }
+
+    /// How many flows lack a time, of those received from one time up to and without another one.
+    pub(crate) fn count_without(
+        &self,
+        time: Column,
+        (from_ms, to_ms): (Option<i64>, Option<i64>),
+    ) -> Result<u64, WatchError> {
+        let mut conditions = bounds(Column::Received, from_ms, to_ms);
+        conditions.push(format!("\"{}\" IS NULL", time.name()));
+        self.count(&conditions)
+    }
+
+    fn count(&self, conditions: &[String]) -> Result<u64, WatchError> {
+        let text = format!("SELECT count(*) AS found FROM flows WHERE {}", conditions.join(" AND "));
+        let mut found = 0;
+        for batch in self.engine.sql(&text).map_err(reading)? {
+            let batch = batch.map_err(reading)?;
+            let counts = batch.column_by_name("found").and_then(|column| column.as_primitive_opt::<Int64Type>());
+            found += counts.into_iter().flatten().flatten().map(i64::unsigned_abs).sum::<u64>();
+        }
+        Ok(found)
     }
 
     /// The same of flows from one time up to and without another one; `None` when no flow is there.
@@ -239,6 +294,14 @@ impl Flows {
         }
         Ok(extent)
     }
+}
+
+/// Conditions that a time is from one up to and without another one, where these are given.
+fn bounds(time: Column, from_ms: Option<i64>, to_ms: Option<i64>) -> Vec<String> {
+    let time = time.name();
+    let from = from_ms.map(|from_ms| format!("\"{time}\" >= {}", timestamp(from_ms)));
+    let to = to_ms.map(|to_ms| format!("\"{time}\" < {}", timestamp(to_ms)));
+    from.into_iter().chain(to).collect()
 }
 
 fn timestamp(ms: i64) -> String {

@@ -49,7 +49,7 @@ pub use runner::{Runner, RunnerOptions};
 pub use shared::Message;
 pub use waiting::WaitingCounts;
 pub use watch::plan;
-pub use watch_paths::{WatchPaths, watch_paths};
+pub use watch_paths::{WatchPaths, check_name, watch_paths};
 pub use weir_notify::{Action, NotifyCounts};
 pub use weir_reports::{
     JournalError, KeyError, Retention, Severity, acknowledge, check_key, journal, reports, watches,

@@ -10,7 +10,7 @@ use crate::error::{WatchError, with_causes};
 use crate::file::WatchFile;
 use crate::runner::Runner;
 use crate::watch::plan_with_keys;
-use crate::watch_paths::{watch_paths, watch_paths_there};
+use crate::watch_paths::{name_of, watch_paths, watch_paths_there};
 
 /// What decides whether the file of a watch is read again.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,11 +66,18 @@ impl LoadedFiles {
         for path in gone {
             self.seen.remove(&path);
             self.listed.remove(&path);
-            self.begun.remove(&path);
             is_changed = true;
-            if runner.remove(&name_of(&path)) {
-                (self.say)(&format!("watch '{}' is removed", name_of(&path)));
+            let name = name_of(&path);
+            // a file that was refused runs nothing: the watch of its name is that of another file
+            if self.begun.remove(&path).is_none() {
+                continue;
             }
+            if runner.remove(&name) {
+                (self.say)(&format!("watch '{name}' is removed"));
+            }
+            // files that were refused because of this one are read again
+            let begun = &self.begun;
+            self.seen.retain(|other, _| begun.contains_key(other) || name_of(other) != name);
         }
         for (path, about) in found {
             let now = SeenFile { about, is_paused: watches::is_paused(&self.journal, &name_of(&path)) };
@@ -142,8 +149,10 @@ impl LoadedFiles {
 
     fn begin(&mut self, runner: &mut Runner, path: &Path, now: SeenFile) -> Result<ListedWatch, WatchError> {
         let (file, text) = WatchFile::read_with_text(path)?;
-        if self.seen.keys().any(|other| other != path && name_of(other) == file.name) {
-            return Err(WatchError::TwoOfName { name: file.name });
+        // files that run nothing do not count: one that was refused for its name would refuse changes of the one that runs
+        let mut others = self.begun.keys().filter(|other| other.as_path() != path);
+        if let Some(other) = others.find(|other| name_of(other) == file.name) {
+            return Err(WatchError::TwoOfName { name: file.name, other: Some(other.clone()) });
         }
         let is_paused = file.options.paused || now.is_paused;
         let is_same_text = self.begun.get(path).is_some_and(|begun| begun.text == text);
@@ -190,8 +199,4 @@ impl LoadedFiles {
 
 fn put(runner: &mut Runner, file: WatchFile, is_paused: bool) -> Result<(), WatchError> {
     if is_paused { runner.pause(file) } else { runner.add(file) }
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

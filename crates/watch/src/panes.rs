@@ -22,10 +22,7 @@ use weir_sql::standing::{
 };
 
 use crate::grown::{GrownPane, Growth};
-use crate::window_clock::WindowClock;
-
-/// Empty windows that are asked in a row; beyond that time jumps.
-pub(crate) const EMPTY_WINDOWS_MAX: i64 = 100_000;
+use crate::window_clock::{EMPTY_WINDOWS_MAX, WindowClock};
 
 /// How long windows that got late rows wait for more of them, when no other window closes meanwhile.
 const CORRECTED_AFTER_MS: i64 = 10_000;
@@ -314,6 +311,14 @@ impl Panes {
         if self.clock.closes() || self.corrects() {
             self.close(closed);
         }
+    }
+
+    /// Passes over windows without a row that end at this time or before, of which all rows were loaded.
+    pub(crate) fn pass_empty(&mut self, through_ms: i64) {
+        let Some(end_ms) = self.clock.next_end_ms() else { return };
+        let first_ms = end_ms.saturating_sub(self.size_max_ms - self.first.kind.slide_ms);
+        let next_ms = self.panes.range(first_ms..).next().map(|(end_ms, _)| *end_ms);
+        self.clock.pass_empty(next_ms, through_ms, self.options.empty_windows);
     }
 
     /// Whether windows that got late rows have waited for long enough for more of them.

@@ -10,7 +10,7 @@ use weir_reports::Severity;
 use weir_sql::standing::Window;
 
 use crate::file::WatchFile;
-use crate::template;
+use crate::template::{self, TemplateValue};
 
 /// What a watch found in a window.
 #[derive(Debug, Clone, PartialEq)]
@@ -256,11 +256,11 @@ impl ReportMaker {
             severity: self.severity,
             window,
             next: template::filled(&self.next, &|name| match name {
-                "archive" => Some(self.archive.clone()),
-                "from" => Some(time_text(window.start_ms)),
-                "to" => Some(time_text(window.end_ms)),
-                "since" => Some(time_text(window.start_ms.saturating_sub(SINCE_MS))),
-                name => row.get(name).map(|value| plain(Some(value))),
+                "archive" => Some(TemplateValue::Path(self.archive.clone())),
+                "from" => Some(TemplateValue::Flows(time_text(window.start_ms))),
+                "to" => Some(TemplateValue::Flows(time_text(window.end_ms))),
+                "since" => Some(TemplateValue::Flows(time_text(window.start_ms.saturating_sub(SINCE_MS)))),
+                name => row.get(name).map(|value| TemplateValue::Flows(plain(Some(value)))),
             }),
             key,
             rows: 0,

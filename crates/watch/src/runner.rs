@@ -227,7 +227,7 @@ impl Runner {
         let Some(shared) = &self.shared else { return Ok(()) };
         let name = file.name.clone();
         if self.has(&name) {
-            return Err(WatchError::TwoOfName { name });
+            return Err(WatchError::TwoOfName { name, other: None });
         }
         let scope = Scope::Watch(name.clone());
         let actions = file.actions.clone();
@@ -254,7 +254,7 @@ impl Runner {
         let Some(shared) = &self.shared else { return Ok(()) };
         let name = file.name.clone();
         if self.has(&name) {
-            return Err(WatchError::TwoOfName { name });
+            return Err(WatchError::TwoOfName { name, other: None });
         }
         let watch = Watch::prepare(file, &self.engine, &shared.archive)?;
         let skipped = {

@@ -24,8 +24,8 @@ use weir_flow::Column;
 use weir_sql::standing::{QuestionMemory, Run, SessionInput, SessionKind, Window, WindowRows, WindowSpec};
 
 use self::open_keys::{KeptRow, OpenKey, OpenKeys};
-use crate::panes::{ClosedWindow, EMPTY_WINDOWS_MAX, PaneCounts, times};
-use crate::window_clock::WindowClock;
+use crate::panes::{ClosedWindow, PaneCounts, times};
+use crate::window_clock::{EMPTY_WINDOWS_MAX, WindowClock};
 
 /// Rows of sessions that were given which may stay in memory next to those of open ones; beyond that, memory is freed.
 const DEAD_ROWS_MAX: u64 = 65_536;
@@ -223,6 +223,13 @@ impl Sessions {
         if self.clock.closes() {
             self.close(closed);
         }
+    }
+
+    /// Passes over steps that end at this time or before and in which no session can end, all rows being loaded.
+    pub(crate) fn pass_empty(&mut self, through_ms: i64) {
+        let kind = self.options.windows.kind;
+        let next_ms = self.keys.next_look_ms().map(|at_ms| kind.first_end_after(at_ms.saturating_sub(1)));
+        self.clock.pass_empty(next_ms, through_ms, self.options.empty_windows);
     }
 
     /// Goes on from now when times are ahead of the clock, as panes do.

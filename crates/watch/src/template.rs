@@ -1,17 +1,37 @@
 //! Commands with places for values.
 
-/// The text with `{name}` replaced by values. A value goes into a command line that people copy, so only letters, digits
-/// and what addresses, times and paths have stays as it is.
-pub(crate) fn filled(template: &str, value: &dyn Fn(&str) -> Option<String>) -> String {
+/// What takes the place of a name, in a command line that people copy.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TemplateValue {
+    /// A value of flows, which any sender may have chosen: only letters, digits and what addresses, times and paths have
+    /// stays as it is.
+    Flows(String),
+    /// A path that the operator has chosen: in quotes of the shell where it needs them, so that it is the same path.
+    Path(String),
+}
+
+impl TemplateValue {
+    fn in_command(&self) -> String {
+        match self {
+            Self::Flows(value) => value.chars().map(|c| if is_harmless(c) { c } else { '_' }).collect(),
+            Self::Path(path) if path.chars().all(is_harmless) => path.clone(),
+            Self::Path(path) => format!("'{}'", path.replace('\'', r"'\''")),
+        }
+    }
+}
+
+/// The text with `{name}` replaced by values.
+pub(crate) fn filled(template: &str, value: &dyn Fn(&str) -> Option<TemplateValue>) -> String {
     let (mut text, mut rest) = (String::new(), template);
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
-        match after.split_once('}') {
-            Some((name, behind)) if value(name).is_some() => {
-                text.push_str(&harmless(&value(name).unwrap_or_default()));
+        let named = after.split_once('}').and_then(|(name, behind)| Some((value(name)?, behind)));
+        match named {
+            Some((value, behind)) => {
+                text.push_str(&value.in_command());
                 rest = behind;
             }
-            _ => {
+            None => {
                 text.push('{');
                 rest = after;
             }
@@ -31,25 +51,36 @@ pub(crate) fn names(template: &str) -> impl Iterator<Item = &str> {
     places.filter_map(|(place, _)| Some(template[place + 1..].split_once('}')?.0)).filter(move |name| is_name(name))
 }
 
-fn harmless(value: &str) -> String {
-    let is_fit = |c: char| c.is_alphanumeric() || matches!(c, '.' | ':' | '-' | '_' | '/' | ',' | '+');
-    value.chars().map(|c| if is_fit(c) { c } else { '_' }).collect()
+fn is_harmless(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '.' | ':' | '-' | '_' | '/' | ',' | '+')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::filled;
+    use super::{TemplateValue, filled};
 
     #[test]
     fn values_cannot_leave_their_place() {
         let value = |name: &str| match name {
-            "host" => Some("198.51.100.7".to_owned()),
-            "text" => Some("'; rm -rf /".to_owned()),
+            "host" => Some(TemplateValue::Flows("198.51.100.7".to_owned())),
+            "text" => Some(TemplateValue::Flows("'; rm -rf /".to_owned())),
             _ => None,
         };
         assert_eq!(filled("weir query 'host {host}' {x} {", &value), "weir query 'host 198.51.100.7' {x} {");
         assert_eq!(filled("a {text}", &value), "a ___rm_-rf_/");
         let found: Vec<_> = super::names("{host} | awk '{print $1}' {x_2} ${HOME} ${a} { {").collect();
         assert_eq!(found, ["host", "x_2"]);
+    }
+
+    /// A shell that reads the command finds the path again (POSIX, Shell Command Language, 2.2.2).
+    #[test]
+    fn a_path_is_quoted_where_it_needs_that() {
+        let command = |path: &str| {
+            let value = |name: &str| (name == "archive").then(|| TemplateValue::Path(path.to_owned()));
+            filled("weir query -R {archive} {x}", &value)
+        };
+        assert_eq!(command("/srv/flows_2"), "weir query -R /srv/flows_2 {x}");
+        assert_eq!(command("/srv/my arch"), "weir query -R '/srv/my arch' {x}");
+        assert_eq!(command("/srv/{x} it's"), r"weir query -R '/srv/{x} it'\''s' {x}");
     }
 }

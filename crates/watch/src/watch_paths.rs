@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::error::WatchError;
@@ -14,6 +14,22 @@ pub type WatchPaths = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 pub fn watch_paths(given: &[PathBuf]) -> Result<WatchPaths, WatchError> {
     let found = looked_up(given)?;
     if found.is_empty() { Err(WatchError::NoFiles) } else { Ok(found) }
+}
+
+/// Refuses a file among those that were found when another one, before it in their order, has its name: a watch is named by
+/// its file, and only one of a name can run.
+pub fn check_name(found: &WatchPaths, path: &Path) -> Result<(), WatchError> {
+    let name = name_of(path);
+    let mut before = found.keys().take_while(|other| other.as_path() != path);
+    match before.find(|other| name_of(other) == name) {
+        Some(other) => Err(WatchError::TwoOfName { name, other: Some(other.clone()) }),
+        None => Ok(()),
+    }
+}
+
+/// The name of the watch of a file: that of the file without its ending.
+pub(crate) fn name_of(path: &Path) -> String {
+    path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// As [`watch_paths`], of those that are there; there may be none.

@@ -2,6 +2,9 @@
 
 use weir_sql::standing::WindowKind;
 
+/// Empty windows that are asked in a row; beyond that time jumps.
+pub(crate) const EMPTY_WINDOWS_MAX: i64 = 100_000;
+
 /// How far time is for the windows of a watch: it moves by the rows, and by the clock when none come. A window closes when
 /// the time, less the lateness, is at its end or after.
 #[derive(Debug)]
@@ -74,6 +77,18 @@ impl WindowClock {
         self.next_end_ms = Some(end_ms);
     }
 
+    /// Passes over the windows without a row, of which `next_end_ms` is the first that has one, as far as they end at a time or
+    /// before. Where they are asked too, only more of them than are asked in a row are passed over.
+    pub(crate) fn pass_empty(&mut self, next_end_ms: Option<i64>, through_ms: i64, are_asked: bool) {
+        let Some(end_ms) = self.next_end_ms else { return };
+        let open_ms = self.kind.first_end_after(through_ms);
+        let to_ms = next_end_ms.map_or(open_ms, |next_ms| next_ms.min(open_ms)).max(end_ms);
+        let passed = to_ms.saturating_sub(end_ms) / self.kind.slide_ms;
+        if !are_asked || passed > EMPTY_WINDOWS_MAX {
+            self.next_end_ms = Some(to_ms);
+        }
+    }
+
     /// The end of the last window that has closed, with rows or without.
     pub(crate) fn closed_through(&self) -> Option<i64> {
         self.next_end_ms.map(|end_ms| end_ms.saturating_sub(self.kind.slide_ms))
@@ -91,5 +106,28 @@ impl WindowClock {
         self.next_end_ms = Some(open_end_ms);
         self.not_before_ms = self.not_before_ms.min(open_end_ms - 1);
         Some(open_end_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_without_a_row_are_passed_over() {
+        let mut clock = WindowClock::new(WindowKind { size_ms: 10, slide_ms: 10, offset_ms: 0 }, 0);
+        assert_eq!(clock.next_end_for(0), 10);
+        let mut passed = |next_end_ms, through_ms, are_asked| {
+            clock.pass_empty(next_end_ms, through_ms, are_asked);
+            clock.next_end_ms()
+        };
+        assert_eq!(passed(Some(50), 1_000, true), Some(10), "these are asked");
+        assert_eq!(passed(Some(50), 1_000, false), Some(50));
+        assert_eq!(passed(Some(50), 1_000, false), Some(50), "it has a row");
+        assert_eq!(passed(Some(500), 95, false), Some(100), "it is open at this time");
+        assert_eq!(passed(None, 105, false), Some(110));
+        let far_ms = 110 + 10 * EMPTY_WINDOWS_MAX;
+        assert_eq!(passed(Some(far_ms), i64::MAX, true), Some(110), "as many as are asked in a row");
+        assert_eq!(passed(Some(far_ms + 10), i64::MAX, true), Some(far_ms + 10));
     }
 }

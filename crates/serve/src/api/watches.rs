@@ -267,6 +267,10 @@ pub(crate) struct BacktestAnswer {
     suppressed: u64,
     /// Flows that were left out because a window had too many.
     rows_shed: u64,
+    /// Flows that were left out because they are dated after their reception by more than `skew`.
+    rows_future: u64,
+    /// Flows that were left out because they lack the time that windows go by; with bounds, of those received between them.
+    rows_without_time: u64,
     /// The first and the last end of windows, in milliseconds since the epoch.
     first_ms: Option<i64>,
     last_ms: Option<i64>,
@@ -335,6 +339,8 @@ pub(crate) async fn backtest(
             rows: outcome.rows,
             suppressed: outcome.suppressed,
             rows_shed: outcome.rows_shed,
+            rows_future: outcome.rows_future,
+            rows_without_time: outcome.rows_without_time,
             first_ms: outcome.range_ms.map(|range| range.0),
             last_ms: outcome.range_ms.map(|range| range.1),
             reports: outcome.reports(),

@@ -32,6 +32,8 @@ impl Parameter {
     fn sql(&self) -> String {
         match self {
             Self::Span(ms) => interval(*ms),
+            // a minus in front of it would make a comment of the two
+            Self::Number(number) if number.starts_with('-') => format!("({number})"),
             Self::Number(number) => number.clone(),
             Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
             Self::List(items) => items.iter().map(Self::sql).collect::<Vec<_>>().join(", "),
@@ -536,6 +538,8 @@ mod tests {
             ("two".to_owned(), list(&["10.0.0.0/8", "fc00::/7"])),
             ("one".to_owned(), list(&["10.0.0.0/8"])),
             ("none".to_owned(), list(&[])),
+            ("below".to_owned(), Parameter::Number("-5".to_owned())),
+            ("numbers".to_owned(), Parameter::List(["-1", "2"].map(|item| Parameter::Number(item.to_owned())).into())),
         ]);
         let text = rewritten(condition, &parameters).unwrap_or_else(|error| panic!("{condition}: {error}"));
         assert_eq!(text, expected, "{condition}");
@@ -550,6 +554,15 @@ mod tests {
         check("cidr(least(a, greatest(b, c)), :one)", "cidr(least(a, greatest(b, c)), '10.0.0.0/8')");
         check("cidr(a, :one, 'fe80::/10')", "(cidr(a, '10.0.0.0/8') OR cidr(a, 'fe80::/10'))");
         check("cidr(a, coalesce(p, 'fe80::/10'))", "cidr(a, coalesce(p, 'fe80::/10'))");
+    }
+
+    /// Two hyphens begin a comment (SQL-92, 5.2), which would take the rest of the line away.
+    #[test]
+    fn a_minus_before_a_negative_number_begins_no_comment() {
+        check("a > 0 -:below AND b = 6", "a > 0 -(-5) AND b = 6");
+        check("a > -:below", "a > -(-5)");
+        check("a > :below", "a > (-5)");
+        check("a IN (:numbers)", "a IN ((-1), 2)");
     }
 
     #[test]

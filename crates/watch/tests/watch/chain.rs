@@ -81,6 +81,55 @@ fn a_file_that_is_written_again_as_it_was_begins_nothing_anew() {
     runner.finish(|_| ()).expect("no error");
 }
 
+#[test]
+fn one_of_two_files_of_a_name_runs_and_the_other_takes_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = folder.path().join("journal");
+    let (mut runner, feed) = start(&journal);
+    let (mut loaded, said) = loaded(&journal);
+    let folders = ["la", "lb"].map(|name| folder.path().join(name));
+    folders.iter().for_each(|folder| fs::create_dir(folder).expect("a folder"));
+    let [first, second] = [&folders[0], &folders[1]].map(|folder| folder.join("one.toml"));
+    let refused = format!("error: {}: two watches are named 'one', the other is {}", second.display(), first.display());
+    let listed = || -> Vec<_> {
+        let listed = watches::read(&journal).expect("a list");
+        listed.into_iter().map(|watch| (watch.name, watch.error.is_some())).collect()
+    };
+    let one = |is_wrong: bool| ("one".to_owned(), is_wrong);
+    fs::write(&first, WATCH).expect("a file");
+    loaded.refresh(&mut runner, &folders).expect("a watch");
+    runner.wait_joined();
+    send(&feed, 0..=3);
+    wait_answered(&runner, 3);
+    fs::copy(&first, &second).expect("a file");
+    loaded.refresh(&mut runner, &folders).expect("one of them runs");
+    loaded.refresh(&mut runner, &folders).expect("one of them runs");
+    assert_eq!(*said.lock().expect("no panic"), [refused.as_str()], "it is said once");
+    assert_eq!(listed(), [one(false), one(true)]);
+    // the one that was refused goes: the other is the one that was begun
+    fs::remove_file(&second).expect("no file");
+    loaded.refresh(&mut runner, &folders).expect("one of them runs");
+    assert_eq!(runner.counts().len(), 1);
+    assert_eq!(runner.counts()[0].1.windows_answered, 3);
+    assert_eq!(said.lock().expect("no panic").len(), 1);
+    assert_eq!(listed(), [one(false)]);
+    // what runs can be changed while another one is refused
+    fs::copy(&first, &second).expect("a file");
+    loaded.refresh(&mut runner, &folders).expect("one of them runs");
+    fs::write(&first, format!("{WATCH}title = 'Flows'\n")).expect("a file");
+    loaded.refresh(&mut runner, &folders).expect("one of them runs");
+    // the one that runs goes: the other begins
+    fs::remove_file(&first).expect("no file");
+    loaded.refresh(&mut runner, &folders).expect("one of them runs");
+    let said = said.lock().expect("no panic").clone();
+    let expected = ["watch 'one' is changed", "watch 'one' is removed", "watch 'one' is added"];
+    assert_eq!(said, [&[refused.as_str(), refused.as_str()][..], &expected].concat());
+    assert_eq!(runner.counts().len(), 1);
+    assert_eq!(listed(), [one(false)]);
+    drop(feed);
+    runner.finish(|_| ()).expect("no error");
+}
+
 /// The type of a column of the answer says whether its values are addresses, and not its name.
 #[test]
 fn the_list_says_which_columns_of_keys_are_addresses() {

@@ -19,3 +19,4 @@ mod scene;
 mod sessions;
 mod threads;
 mod told;
+mod wrong_clocks;

@@ -17,7 +17,7 @@ use weir_chain::{ByteSize, TimeSpan};
 use weir_sql::standing::StandingOptions;
 use weir_watch::journal::has_run;
 use weir_watch::report::time_text;
-use weir_watch::{Action, Retention, RunnerOptions, WatchFile, acknowledge, check_key, plan, watch_paths};
+use weir_watch::{Action, Retention, RunnerOptions, WatchFile, acknowledge, check_key, check_name, plan, watch_paths};
 
 use super::{ArchiveArg, SamplingArgs};
 
@@ -55,7 +55,7 @@ enum Work {
 
 /// Check watch files: the options, the statement and its windows
 ///
-/// The exit status is 1 when a file is wrong.
+/// The exit status is 1 when a file is wrong, or when two of them have the same name, of which only one can run.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  weir watch check watches\n  weir watch check watches/portscan.toml")]
 struct CheckArgs {
@@ -181,9 +181,10 @@ fn ack(args: &AckArgs) -> anyhow::Result<ExitCode> {
 
 fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let mut has_mistake = false;
-    for path in watch_paths(&args.files)?.keys() {
-        let planned = WatchFile::read(path).and_then(|file| {
-            let windows = plan(file)?;
+    let found = watch_paths(&args.files)?;
+    for path in found.keys() {
+        let planned = check_name(&found, path).and_then(|()| {
+            let windows = plan(WatchFile::read(path)?)?;
             Ok(windows.lines().next().unwrap_or_default().to_owned())
         });
         match planned {
@@ -199,8 +200,9 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 
 /// Plans every watch of some files, so that a mistake is met before anything runs.
 pub(crate) fn planned(files: &[PathBuf]) -> anyhow::Result<()> {
-    for path in watch_paths(files)?.keys() {
-        let planned = WatchFile::read(path).and_then(plan);
+    let found = watch_paths(files)?;
+    for path in found.keys() {
+        let planned = check_name(&found, path).and_then(|()| WatchFile::read(path)).and_then(plan);
         if let Err(error) = planned {
             bail!("{}", error.of_file(path));
         }

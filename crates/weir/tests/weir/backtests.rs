@@ -105,6 +105,39 @@ fn reports_of_a_backtest_are_objects_with_a_summary_behind_them() {
 }
 
 #[test]
+fn flows_that_are_in_no_window_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let append = |starts_ms: &[Option<i64>]| {
+        let mut writer = Writer::open(&folder.path().join("flows"), ArchiveOptions::default()).expect("an archive").0;
+        let mut builder = FlowBatchBuilder::new(starts_ms.len());
+        builder.begin_rows(starts_ms.len());
+        for start_ms in starts_ms {
+            builder.time(Column::Received).push(Some(NOON_MS));
+            builder.time(Column::Start).push(*start_ms);
+        }
+        writer.append(Delivery::from(builder.finish())).expect("appended");
+        writer.close().expect("sealed");
+    };
+    let query = "SELECT count(*) AS flows FROM TUMBLE(flows, start, INTERVAL '10' SECOND)";
+    fs::write(folder.path().join("dated.toml"), format!("time = 'start'\nquery = \"{query}\"")).expect("a file");
+    let future = "1 flows were left out: they are dated after their reception by more than skew\n";
+    let lacking = "2 flows were left out: they lack the time that windows go by\n";
+    let next_day_ms = NOON_MS + 86_400_000;
+    append(&[Some(next_day_ms), None, None]);
+    let text = tested(folder.path(), "dated", &[]);
+    assert_eq!(text, format!("no window has flows; flows read: 1\n{future}{lacking}"));
+    append(&[Some(NOON_MS)]);
+    let text = tested(folder.path(), "dated", &[]);
+    assert!(text.contains("windows: 1; flows: 2, ") && text.ends_with(&format!("{future}{lacking}")), "{text}");
+    let summary = objects(&tested(folder.path(), "dated", &["--json"])).pop().expect("a summary")["summary"].take();
+    assert_eq!(
+        ["windows", "flows", "rows_shed", "rows_future", "rows_without_time"].map(|name| summary[name].as_u64()),
+        [1, 2, 0, 1, 2].map(Some),
+        "{summary}"
+    );
+}
+
+#[test]
 fn a_time_that_ends_before_it_begins_is_an_error() {
     let folder = scene();
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();

@@ -500,6 +500,7 @@ fn watched(service: &Service) {
     assert_eq!(service.ask("PUT", "/api/v1/watches/other", &[], "query = 1").problem().0, 400);
     let tested = service.ask("POST", "/api/v1/watches/busy/backtest", &json_type, "{}").json();
     assert!(tested["reports"].as_u64().is_some_and(|reports| reports > 0), "{tested}");
+    assert_eq!((&tested["rows_future"], &tested["rows_without_time"]), (&json!(0), &json!(0)), "{tested}");
     // it is noticed, and reports what it finds
     let reports = service.wait_for("/reports?watch=busy", |reports| !reports.as_array().expect("reports").is_empty());
     assert_eq!((&reports[0]["title"], &reports[0]["acknowledged"]), (&json!("busy ports"), &json!(false)));

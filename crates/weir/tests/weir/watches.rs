@@ -498,6 +498,34 @@ fn a_pause_that_nobody_looks_for_yet_is_not_said_to_be_one() {
     assert_eq!(said("resume"), "watch 'scan' was not paused\n");
 }
 
+/// A watch is named by its file, so files of two folders may have one name.
+#[test]
+fn two_files_of_a_name_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let [first, second] = ["la", "lb"].map(|name| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::write(folder.join("one.toml"), WATCH).expect("a file");
+        text(&folder)
+    });
+    let refused = format!("{second}/one.toml: two watches are named 'one', the other is {first}/one.toml");
+    let output = run(&["watch", "check", &first, &second]);
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!((output.status.code(), error), (Some(1), format!("error: {refused}\n")));
+    let checked = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(checked.starts_with(&format!("{first}/one.toml: ")) && checked.lines().count() == 1, "{checked}");
+    assert_eq!(run(&["watch", "check", &first]).status.code(), Some(0));
+    // collecting would end here, too, but for another reason
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = taken.local_addr().expect("an address").to_string();
+    let archive = text(&folder.path().join("archive"));
+    let collect = ["collect", "--archive", &archive, "--listen", &address, "--watch", &first, "--watch", &second];
+    let output = run(&collect);
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(output.status.code() == Some(1) && error.contains(&refused), "{error}");
+}
+
 #[test]
 fn wrong_files_are_told() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -31,7 +31,9 @@ Examples:
 
 /// Show when a watch would have reported, on the flows of an archive
 ///
-/// Nothing is kept or sent. All flows of a window count, also those that would have come late.
+/// Nothing is kept or sent. All flows of a window count, also those that would have come late. Flows that lack the time that
+/// windows go by, and those that are dated after their reception by more than the option `skew` of the watch, are in no window:
+/// their number is printed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct TestArgs {
@@ -106,7 +108,8 @@ fn print(args: &TestArgs, named: &[(&str, &Outcome)], out: &mut impl Write) -> i
     let columns = terminal::width().unwrap_or(WIDTH_DEFAULT);
     let Some(line) = Timeline::of(named, letters::cells(letters::MARGIN, columns)) else {
         let rows: u64 = named.iter().map(|(_, outcome)| outcome.rows).sum();
-        return writeln!(out, "no window has flows; flows read: {rows}");
+        writeln!(out, "no window has flows; flows read: {rows}")?;
+        return named.iter().try_for_each(|(_, outcome)| left_out(outcome, out));
     };
     write!(out, "\n{}", letters::strip(&line.chart(zone.clone()), columns))?;
     named.iter().try_for_each(|(name, outcome)| summary(name, outcome, &zone, out))
@@ -143,14 +146,18 @@ fn summary(name: &str, outcome: &Outcome, zone: &TimeZone, out: &mut impl Write)
     if let Some(failure) = &outcome.failure {
         writeln!(out, "windows without an answer: {}, the first because {failure}", outcome.windows_failed)?;
     }
-    if outcome.rows_shed > 0 {
-        writeln!(
-            out,
-            "{} flows were left out: a window has more than rows_max, or than the memory for windows",
-            outcome.rows_shed
-        )?;
-    }
-    Ok(())
+    left_out(outcome, out)
+}
+
+/// The flows that are in no window, and why.
+fn left_out(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
+    let all = [
+        (outcome.rows_shed, "a window has more than rows_max, or than the memory for windows"),
+        (outcome.rows_future, "they are dated after their reception by more than skew"),
+        (outcome.rows_without_time, "they lack the time that windows go by"),
+    ];
+    let mut some = all.into_iter().filter(|(rows, _)| *rows > 0);
+    some.try_for_each(|(rows, why)| writeln!(out, "{rows} flows were left out: {why}"))
 }
 
 /// Reports that only one of two versions makes.

@@ -118,6 +118,8 @@ pub(super) fn summary(outcome: &Outcome, zone: &TimeZone) -> Value {
         "windows_failed": outcome.windows_failed,
         "flows": outcome.rows,
         "rows_shed": outcome.rows_shed,
+        "rows_future": outcome.rows_future,
+        "rows_without_time": outcome.rows_without_time,
         "reports": outcome.reports(),
         "reports_per_day": per_day(outcome),
         "reports_by_day": days,
