@@ -15,7 +15,7 @@ use crate::lists;
 use crate::observed::{self, ObservedPacket};
 use crate::plan::{DurationField, IcmpFields, IntervalForm, Op, Plan, TimeField};
 use crate::records::{Records, is_set};
-use crate::sampling::Rate;
+use crate::sampling::SamplingInForce;
 use crate::{section, texts};
 
 /// What the records of a domain are read by, besides their plan.
@@ -25,6 +25,8 @@ pub(crate) struct KnownOfDomain<'a> {
     pub templates: &'a DomainTemplates,
     /// Names of the numbers of applications.
     pub names: &'a ApplicationNames,
+    /// What options data report about sampling.
+    pub sampling: &'a SamplingInForce<'a>,
 }
 
 /// Appends the records to their columns; the group of rows must have been begun. Returns how many lists could not be read.
@@ -37,6 +39,10 @@ pub(crate) fn write(
 ) -> u32 {
     for op in &plan.ops {
         match *op {
+            // where options report nothing, what the records say is all there is
+            Op::Number { column: Column::SamplingInterval, field } if !known.sampling.is_none() => {
+                write_interval((field, field), IntervalForm::Either, records, known.sampling, builder);
+            }
             Op::Number { column, field } => write_number(column, field, records, builder),
             Op::Address { column, field } => write_address(builder.address(column), field, records),
             Op::EitherAddress { column, first, second } => {
@@ -58,8 +64,7 @@ pub(crate) fn write(
                 (0..records.len()).for_each(|at| target.push(Some(bits(initial, at) | bits(union, at))));
             }
             Op::Interval { selected, other, form } => {
-                let target = builder.u32(Column::SamplingInterval);
-                (0..records.len()).for_each(|at| target.push(interval(records, at, (selected, other), form)));
+                write_interval((selected, other), form, records, known.sampling, builder);
             }
             Op::IcmpPart { column, fields } => {
                 let target = builder.u8(column);
@@ -93,15 +98,24 @@ pub(crate) fn write(
     0
 }
 
-fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: IntervalForm) -> Option<u32> {
-    let (first, second) = (records.number(fields.0, record), records.number(fields.1, record));
-    let rate = match form {
-        IntervalForm::Space => Rate::new(first?, first?.saturating_add(second?)),
-        IntervalForm::Population => Rate::new(first?, second?),
-        IntervalForm::Alone => Rate::new(1, first?).filter(|rate| rate.observed > 1),
-        IntervalForm::Either => return u32::try_from(first.filter(|interval| *interval > 0).or(second)?).ok(),
-    };
-    rate?.interval()
+/// Writes the intervals of records that have their own: where one says nothing, what options data report is in force. A 0
+/// stays where these report nothing either.
+fn write_interval(
+    (first, second): (usize, usize),
+    form: IntervalForm,
+    records: Records<'_>,
+    in_force: &SamplingInForce<'_>,
+    builder: &mut FlowBatchBuilder,
+) {
+    let target = builder.u32(Column::SamplingInterval);
+    for record in 0..records.len() {
+        let numbers = (records.number(first, record), records.number(second, record));
+        let zero = (form == IntervalForm::Either && numbers.1 == Some(0)).then_some(0);
+        target.push(match form.rate(numbers) {
+            Some(rate) => rate.interval(),
+            None => in_force.of_record(records, record).or(zero),
+        });
+    }
 }
 
 /// Type or code of ICMP, from type * 256 + code. Exporters that have the field in every record fill it with zeros where the

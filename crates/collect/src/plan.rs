@@ -13,7 +13,7 @@ use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIA
 use crate::applications::ApplicationNumber;
 use crate::clock::{DurationForm, SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
-use crate::sampling::SelectionFields;
+use crate::sampling::{Rate, SelectionFields};
 use crate::section::Section;
 use crate::texts::{TEXT_FIELDS_MAX, TextFields};
 
@@ -107,8 +107,20 @@ pub(crate) enum IntervalForm {
     /// There is one number only, of packets that are selected in a row (`samplingPacketInterval`). Exporters
     /// that send it alone mean one packet of so many, and 1 says nothing.
     Alone,
-    /// Both are intervals (`samplingInterval`, `samplerRandomInterval`), of which 0 says nothing where the other is none.
+    /// Both are intervals (`samplingInterval`, `samplerRandomInterval`), of which 0 says nothing.
     Either,
+}
+
+impl IntervalForm {
+    /// What the numbers of a record say; `None` where that is nothing.
+    pub(crate) fn rate(self, (first, second): (Option<u64>, Option<u64>)) -> Option<Rate> {
+        match self {
+            Self::Space => Rate::new(first?, first?.saturating_add(second?)),
+            Self::Population => Rate::new(first?, second?),
+            Self::Alone => Rate::new(1, first?).filter(|rate| rate.observed > 1),
+            Self::Either => Rate::new(1, first.filter(|interval| *interval > 0).or(second)?),
+        }
+    }
 }
 
 impl Op {
@@ -191,7 +203,7 @@ pub(crate) struct Plan {
     pub leftovers: Vec<Leftover>,
     /// Fields of text, by their columns.
     pub texts: Vec<TextFields>,
-    /// Whether the records have their own sampling interval, whatever options data report.
+    /// Whether the records have a sampling interval of their own. Where it says nothing, what options data report is in force.
     pub has_sampling_interval: bool,
     /// The probability with which a packet is selected (`samplingProbability`), of records without such an interval. Where
     /// its value is none, what options data report is in force.
