@@ -29,6 +29,12 @@ const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
 /// minutes.
 const DURATIONS: [(u16, DurationForm); 2] = [(161, DurationForm::Millis), (162, DurationForm::Micros)];
 
+/// Counters of a flow, and those after the Observation Point, which are those of the flow where nothing else is.
+const COUNTERS: [(Column, Column); 2] = [(Column::Packets, Column::PacketsOut), (Column::Bytes, Column::BytesOut)];
+
+/// `layer2OctetDeltaCount`.
+const LAYER2_OCTETS: u16 = 352;
+
 /// Columns of what the headers of packets say. Where packets have several headers of a kind because they travel in a
 /// tunnel, a template has an element once for each, the outermost first (RFC 7011 section 8). The columns take the
 /// innermost of each, so that they agree about which flow they describe; the tunnel's are among the elements.
@@ -112,6 +118,7 @@ impl Plan {
         for claims in claims_of(fields).chunk_by(|one, other| one.column == other.column) {
             plan.place(claims, fields);
         }
+        plan.place_counters();
         plan.place_durations(fields);
         plan.place_event_time(fields);
         plan.place_flags(fields);
@@ -126,6 +133,7 @@ impl Plan {
         if !plan.has_lists && !plan.writes(Column::SrcAddr) && !plan.writes(Column::DstAddr) {
             plan.section = Section::of(fields);
         }
+        plan.place_frame_octets(fields);
         plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
         plan.selection = SelectionFields::of(fields, plan.field_of(Column::SamplerId));
         for op in &plan.ops {
@@ -190,6 +198,35 @@ impl Plan {
             _ => Op::Number { column, field },
         };
         self.ops.push(op);
+    }
+
+    /// Exporters that measure flows on their way out only, count them in the elements for after the Observation Point.
+    fn place_counters(&mut self) {
+        for (counter, counter_out) in COUNTERS {
+            if self.writes(counter) {
+                continue;
+            }
+            for op in &mut self.ops {
+                if let Op::Number { column, .. } = op
+                    && *column == counter_out
+                {
+                    *column = counter;
+                }
+            }
+        }
+    }
+
+    /// Octets of frames are those of a flow where neither the record, nor a list or a section of a packet in it, may have
+    /// those of IP. They stay among the elements, for they are something else.
+    fn place_frame_octets(&mut self, fields: &[FieldSpecifier]) {
+        if self.has_lists || self.section.is_some() || self.writes(Column::Bytes) {
+            return;
+        }
+        let octets = ElementId::iana(LAYER2_OCTETS);
+        let is_meant = |field: &FieldSpecifier| field.element == octets && fits(Column::Bytes, *field);
+        if let Some(field) = fields.iter().position(is_meant) {
+            self.ops.push(Op::Number { column: Column::Bytes, field });
+        }
     }
 
     /// Records of events have one time, which is both start and end.

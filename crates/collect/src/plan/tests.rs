@@ -145,6 +145,37 @@ fn a_second_field_for_a_column_is_kept() {
 }
 
 #[test]
+fn counters_after_the_observation_point_are_those_of_the_flow_where_it_has_no_others() {
+    let placed = |fields: &[(u32, u16, u16)]| {
+        let plan = compile(&template(fields), false);
+        let columns = plan.ops.iter().map(|op| op.column()).collect::<Vec<_>>();
+        (columns, plan.leftovers.iter().map(|leftover| leftover.id).collect::<Vec<_>>())
+    };
+    // postOctetDeltaCount and postPacketDeltaCount, and their totals
+    assert_eq!(placed(&[(0, 23, 4), (0, 24, 4)]), (vec![Column::Bytes, Column::Packets], vec![]));
+    assert_eq!(placed(&[(0, 171, 8), (0, 172, 8)]), (vec![Column::Bytes, Column::Packets], vec![]));
+    let both = vec![Column::Packets, Column::Bytes, Column::BytesOut, Column::PacketsOut];
+    assert_eq!(placed(&[(0, 1, 4), (0, 2, 4), (0, 23, 4), (0, 24, 4)]), (both, vec![]));
+}
+
+#[test]
+fn octets_of_frames_are_those_of_the_flow_where_it_has_no_others() {
+    let placed = |fields: &[(u32, u16, u16)]| {
+        let plan = compile(&template(fields), false);
+        let bytes = plan.ops.iter().filter(|op| op.column() == Column::Bytes).copied().collect::<Vec<_>>();
+        (bytes, plan.leftovers.iter().any(|leftover| leftover.id == 352))
+    };
+    let of_field = |field| vec![Op::Number { column: Column::Bytes, field }];
+    // they are something else, which the elements say
+    assert_eq!(placed(&[(0, 352, 8), (0, 2, 8)]), (of_field(0), true));
+    assert_eq!(placed(&[(0, 352, 8), (0, 1, 8)]), (of_field(1), true));
+    assert_eq!(placed(&[(0, 352, 8), (0, 23, 8)]), (of_field(1), true));
+    // dataLinkFrameSection and basicList, which may have those of IP
+    assert_eq!(placed(&[(0, 352, 8), (0, 315, VARIABLE_LENGTH)]), (vec![], true));
+    assert_eq!(placed(&[(0, 352, 8), (0, 291, VARIABLE_LENGTH)]), (vec![], true));
+}
+
+#[test]
 fn a_field_too_wide_for_its_column_is_written_and_kept() {
     let plan = compile(&template(&[(0, 7, 4)]), false);
     assert_eq!(plan.ops, [Op::Number { column: Column::SrcPort, field: 0 }]);

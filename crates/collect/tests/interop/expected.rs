@@ -157,7 +157,8 @@ fn in_flow(header: &HeaderSeen, record: &Record, row: &Row, field: &Field, their
         }
         return Err(format!("{enterprise}/{id} has no column and is not among the elements"));
     };
-    let found = row.cells.get(&column);
+    let counter = placement::COUNTERS_OUT.iter().find(|(counter_out, _)| *counter_out == column);
+    let found = row.cells.get(&column).or_else(|| counter.and_then(|(_, counter)| row.cells.get(counter)));
     let agrees = match (found, theirs) {
         (Some(Cell::Number(ours)), Expected::Number(theirs)) => ours == theirs,
         (Some(Cell::Octets(ours)), Expected::Address(theirs)) => {

@@ -178,6 +178,9 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
             cells.insert(column, Cell::Number(bits[0] | bits[1]));
         }
     }
+    if let Some(octets) = frame_octets(record).filter(|_| !winners.contains_key(&Column::Bytes)) {
+        cells.insert(Column::Bytes, Cell::Number(octets));
+    }
     let of_icmp = matches!(cells.get(&Column::Protocol), Some(Cell::Number(1 | 58)));
     let of_ipv6 = cells.get(&Column::Protocol) == Some(&Cell::Number(58));
     let icmp_of_ipv6 = record.iana(139).filter(|_| of_ipv6).and_then(|field| value::be_uint(&field.octets));
@@ -255,6 +258,17 @@ const INNERMOST: [Column; 7] = [
     Column::Tos,
 ];
 
+/// Counters after the Observation Point, and those that they are where a record has none of these.
+pub(crate) const COUNTERS_OUT: [(Column, Column); 2] =
+    [(Column::BytesOut, Column::Bytes), (Column::PacketsOut, Column::Packets)];
+
+/// Octets of frames in a record that has no others, nor a list or a section of a packet that may have them.
+fn frame_octets(record: &Record) -> Option<u64> {
+    let elsewhere = [104, 291, 292, 293, 313, 315];
+    let is_elsewhere = elsewhere.iter().any(|id| record.iana(*id).is_some());
+    record.iana(352).filter(|_| !is_elsewhere).and_then(|field| value::be_uint(&field.octets))
+}
+
 /// Which fields fill which column: the one whose element stands first in the table of columns, and of an address
 /// the other family as well.
 fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
@@ -263,6 +277,13 @@ fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
         let Some((column, rank)) = Column::of_element(field.element.enterprise, field.element.id) else { continue };
         if fits(column, field) {
             claims.entry(column).or_default().push((rank, position));
+        }
+    }
+    for (counter_out, counter) in COUNTERS_OUT {
+        if !claims.contains_key(&counter)
+            && let Some(of_out) = claims.remove(&counter_out)
+        {
+            claims.insert(counter, of_out);
         }
     }
     let winner = |(column, claims): (Column, Vec<(usize, usize)>)| {
