@@ -8,6 +8,7 @@ use weir_wire::value::be_uint;
 use arrow::datatypes::ArrowPrimitiveType;
 
 use crate::applications::ApplicationNames;
+use crate::choice::Choice;
 use crate::clock::{MessageClock, TimeForm};
 use crate::domain::DomainTemplates;
 use crate::domain_key::DomainKey;
@@ -44,6 +45,10 @@ pub(crate) fn write(
                 write_interval((field, field), IntervalForm::Either, records, known.sampling, builder);
             }
             Op::Number { column, field } => write_number(column, field, records, builder),
+            Op::Chosen { column, choice } => {
+                let Some(choice) = plan.choices.get(choice) else { continue };
+                write_chosen(column, choice, records, builder);
+            }
             Op::Address { column, field } => write_address(builder.address(column), field, records),
             Op::EitherAddress { column, first, second } => {
                 write_either(builder.address(column), first, second, records);
@@ -154,6 +159,24 @@ fn write_number(column: Column, field: usize, records: Records<'_>, builder: &mu
         ColumnType::U16 => append(builder.u16(column), field, records, |value| value as u16),
         ColumnType::U32 => append(builder.u32(column), field, records, |value| value as u32),
         _ => append(builder.u64(column), field, records, |value| value),
+    }
+}
+
+fn write_chosen(column: Column, choice: &Choice, records: Records<'_>, builder: &mut FlowBatchBuilder) {
+    match column.column_type() {
+        ColumnType::U8 => append_chosen(builder.u8(column), choice, records),
+        ColumnType::U16 => append_chosen(builder.u16(column), choice, records),
+        ColumnType::U32 => append_chosen(builder.u32(column), choice, records),
+        _ => append_chosen(builder.u64(column), choice, records),
+    }
+}
+
+fn append_chosen<T>(target: &mut NumberColumn<T>, choice: &Choice, records: Records<'_>)
+where
+    T: ArrowPrimitiveType<Native: TryFrom<u64>>,
+{
+    for record in 0..records.len() {
+        target.push(choice.number(records, record).and_then(|number| number.try_into().ok()));
     }
 }
 

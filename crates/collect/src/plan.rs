@@ -11,6 +11,7 @@ use weir_wire::fixed::FixedFormat;
 use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH};
 
 use crate::applications::ApplicationNumber;
+use crate::choice::{Choice, ChoiceRule};
 use crate::clock::{DurationForm, SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
 use crate::sampling::SelectionFields;
@@ -19,6 +20,7 @@ use crate::texts::{TEXT_FIELDS_MAX, TextFields};
 
 mod op;
 
+use op::width;
 pub(crate) use op::{DurationField, IcmpFields, IntervalForm, Op, TimeField};
 
 /// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
@@ -60,6 +62,8 @@ pub(crate) struct Leftover {
     /// The fields of text that it is one of, by their place in [`Plan::texts`]. It is kept where the column does not show
     /// all of it.
     pub texts: Option<usize>,
+    /// The choice that it is one of, by its place in [`Plan::choices`]. It is kept where the column shows another one.
+    pub choice: Option<usize>,
     /// Whether values are lists, which are followed by what is in them.
     pub list: Option<ListKind>,
 }
@@ -77,6 +81,8 @@ pub(crate) struct Plan {
     pub leftovers: Vec<Leftover>,
     /// Fields of text, by their columns.
     pub texts: Vec<TextFields>,
+    /// Fields of numbers of which a record means one.
+    pub choices: Vec<Choice>,
     /// Whether the records have a sampling interval of their own. Where it says nothing, what options data report is in force.
     pub has_sampling_interval: bool,
     /// The probability with which a packet is selected (`samplingProbability`), of records without such an interval. Where
@@ -107,6 +113,7 @@ impl Plan {
             ops: Vec::with_capacity(fields.len()),
             leftovers: Vec::new(),
             texts: Vec::new(),
+            choices: Vec::new(),
             has_sampling_interval: false,
             probability: None,
             selection: SelectionFields::default(),
@@ -164,11 +171,14 @@ impl Plan {
     }
 
     /// Whether a leftover is kept of a record: addresses of both families share a column where only one of them is set,
-    /// and a text is in its column unless it is not the first or was cleaned.
+    /// a text is in its column unless it is not the first or was cleaned, and a number unless another field is meant.
     pub(crate) fn keeps(&self, leftover: &Leftover, records: Records<'_>, record: usize) -> bool {
         let octets = records.octets_of(leftover.field, record);
         if let Some(texts) = leftover.texts.and_then(|texts| self.texts.get(texts)) {
             return !texts.shows(octets, records, record);
+        }
+        if let Some(choice) = leftover.choice.and_then(|choice| self.choices.get(choice)) {
+            return !choice.shows(leftover.field, records, record);
         }
         leftover.other_family.is_none_or(|other| is_set(octets) && is_set(records.octets_of(other, record)))
     }
@@ -195,7 +205,13 @@ impl Plan {
                 Some(form) => Op::Time { column, time: TimeField { field, form, init_time: init_time(fields) } },
                 None => return,
             },
-            _ => Op::Number { column, field },
+            _ => match choice_of(claims, fields) {
+                Some(choice) => {
+                    self.choices.push(choice);
+                    Op::Chosen { column, choice: self.choices.len() - 1 }
+                }
+                None => Op::Number { column, field },
+            },
         };
         self.ops.push(op);
     }
@@ -336,11 +352,12 @@ impl Plan {
 
     fn keep_the_rest(&mut self, fields: &[FieldSpecifier], header_uptime: bool) {
         let uses = self.field_uses(fields, header_uptime);
-        for ((field, specifier), FieldUse { is_held, other_family, texts }) in fields.iter().enumerate().zip(uses) {
+        for ((field, specifier), of_field) in fields.iter().enumerate().zip(uses) {
+            let FieldUse { is_held, other_family, texts, choice } = of_field;
             let ElementId { enterprise, id } = specifier.element;
             let padding = enterprise == 0 && id == PADDING_OCTETS;
             if specifier.length != 0 && !padding && !is_held {
-                self.leftovers.push(Leftover { field, enterprise, id, other_family, texts, list: None });
+                self.leftovers.push(Leftover { field, enterprise, id, other_family, texts, choice, list: None });
             }
         }
     }
@@ -359,6 +376,9 @@ impl Plan {
         for (number, texts) in self.texts.iter().enumerate() {
             texts.fields.iter().for_each(|&field| uses[field].texts = Some(number));
         }
+        for (number, choice) in self.choices.iter().enumerate() {
+            choice.fields.iter().for_each(|&field| uses[field].choice = Some(number));
+        }
         uses
     }
 }
@@ -372,6 +392,8 @@ struct FieldUse {
     other_family: Option<usize>,
     /// See [`Leftover::texts`].
     texts: Option<usize>,
+    /// See [`Leftover::choice`].
+    choice: Option<usize>,
 }
 
 /// Whether values of this length can go to the column at all.
@@ -416,6 +438,21 @@ fn claims_of(fields: &[FieldSpecifier]) -> Vec<Claim> {
     }
     claims.sort_unstable();
     claims
+}
+
+/// The fields of which each record means one, of claims on a column; `None` where there is no such choice. Of an element
+/// that a template has several times only the best counts: the others are of other headers.
+fn choice_of(claims: &[Claim], fields: &[FieldSpecifier]) -> Option<Choice> {
+    let column = claims.first()?.column;
+    let rule = match column {
+        // an element for each transport protocol (180 to 183)
+        Column::SrcPort | Column::DstPort => ChoiceRule::FirstSet,
+        _ => return None,
+    };
+    let best = claims.chunk_by(|one, other| one.rank == other.rank).filter_map(|of_element| of_element.first());
+    let chosen: Vec<usize> = best.map(|claim| claim.field).collect();
+    let fit = chosen.iter().all(|&field| usize::from(fields[field].length) <= width(column.column_type()));
+    (fit && chosen.len() > 1).then_some(Choice { rule, fields: chosen })
 }
 
 /// The best claims of both families, in the order of the template.

@@ -12,6 +12,8 @@ use crate::sampling::Rate;
 pub(crate) enum Op {
     /// An unsigned integer in network order, perhaps of reduced size (RFC 7011 section 6.2).
     Number { column: Column, field: usize },
+    /// Of the fields of one of [`crate::plan::Plan::choices`] the one that a record means.
+    Chosen { column: Column, choice: usize },
     /// 4 or 16 octets.
     Address { column: Column, field: usize },
     /// A template with both families: whichever is not all zeros, the later one when both are set.
@@ -96,6 +98,7 @@ impl Op {
     pub(crate) fn column(self) -> Column {
         match self {
             Self::Number { column, .. }
+            | Self::Chosen { column, .. }
             | Self::Address { column, .. }
             | Self::EitherAddress { column, .. }
             | Self::Octets { column, .. }
@@ -118,12 +121,13 @@ impl Op {
             // the column takes the first only when there is no second to lose
             Self::EitherAddress { second, .. } => (second, true),
             // a rounded quotient, or bits that may be of either, are not all that was said
-            // and of texts it is decided for each record what the column does not show
+            // and of texts and choices it is decided for each record what the column does not show
             // a name is not the number
             Self::EitherFlag { .. }
             | Self::IcmpPart { .. }
             | Self::Interval { .. }
             | Self::Text { .. }
+            | Self::Chosen { .. }
             | Self::ApplicationName { .. } => return None,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
             Self::Time { time: TimeField { field, form, init_time }, .. } => {

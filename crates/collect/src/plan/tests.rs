@@ -231,13 +231,32 @@ fn few_fields_of_text_are_looked_at_for_one_column() {
     assert_eq!((plan.leftovers.len(), kept), (200, 196), "the others are kept as they are");
 }
 
+/// Cisco, Flexible `NetFlow`: `udpSourcePort` and `tcpSourcePort`.
+#[test]
+fn ports_of_two_transports_are_a_choice() {
+    let plan = compile(&template(&[(0, 182, 2), (0, 180, 2)]), false);
+    assert_eq!(plan.ops, [Op::Chosen { column: Column::SrcPort, choice: 0 }]);
+    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::FirstSet, fields: vec![1, 0] }]);
+    // one of them is no choice, and neither is the same of two headers: the innermost is meant
+    let plan = compile(&template(&[(0, 182, 2), (0, 181, 2)]), false);
+    let expected = [(Column::SrcPort, 0), (Column::DstPort, 1)].map(|(column, field)| Op::Number { column, field });
+    assert_eq!((plan.ops, plan.choices, plan.leftovers), (expected.to_vec(), Vec::new(), Vec::new()));
+    let plan = compile(&template(&[(0, 7, 2), (0, 7, 2)]), false);
+    assert_eq!((plan.ops, plan.choices.len()), (vec![Op::Number { column: Column::SrcPort, field: 1 }], 0));
+    // what the column may not hold is not chosen
+    let plan = compile(&template(&[(0, 180, 2), (0, 182, 4)]), false);
+    assert_eq!(plan.ops, [Op::Number { column: Column::SrcPort, field: 0 }]);
+    let places: Vec<_> = compile(&template(&[(0, 180, 2); 200]), false).ops;
+    assert_eq!(places.len(), 1);
+}
+
 #[test]
 fn both_address_families_in_one_template() {
     let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
     assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);
     assert_eq!(
         plan.leftovers,
-        [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), texts: None, list: None }]
+        [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), texts: None, choice: None, list: None }]
     );
 }
 

@@ -160,7 +160,9 @@ fn in_flow(header: &HeaderSeen, record: &Record, row: &Row, field: &Field, their
     let counter = placement::COUNTERS_OUT.iter().find(|(counter_out, _)| *counter_out == column);
     let found = row.cells.get(&column).or_else(|| counter.and_then(|(_, counter)| row.cells.get(counter)));
     let agrees = match (found, theirs) {
-        (Some(Cell::Number(ours)), Expected::Number(theirs)) => ours == theirs,
+        (Some(Cell::Number(ours)), Expected::Number(theirs)) => {
+            ours == theirs || *theirs == 0 && placement::is_chosen(record, column)
+        }
         (Some(Cell::Octets(ours)), Expected::Address(theirs)) => {
             weir_flow::address::to_ip(ours) == Some(*theirs) || other_family_is_set(record, column, field)
         }

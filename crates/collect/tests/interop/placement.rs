@@ -154,6 +154,12 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
         }
         let winner = winners.iter().find(|(_, fields)| fields.contains(&position));
         let kept = match winner {
+            Some((column, fields)) if CHOICES.contains(column) && fields.len() > 1 => {
+                let meant = meant(fields, record);
+                let number = value::be_uint(&record.fields[meant].octets);
+                cells.extend(number.map(|number| (*column, Cell::Number(number))));
+                position == meant || !is_set(field)
+            }
             Some((column, fields)) if fields.len() == 2 => {
                 place_either(*column, [&record.fields[fields[0]], &record.fields[fields[1]]], field, &mut cells)
             }
@@ -237,10 +243,26 @@ fn place_text(column: Column, record: &Record, position: usize) -> (Option<Vec<u
     ((at == position).then_some(text), said(field).is_empty() || said(field) == said(shown) && is_whole)
 }
 
+/// Columns that exporters have several fields for and fill with zeros but for one.
+const CHOICES: [Column; 2] = [Column::SrcPort, Column::DstPort];
+
+/// Whether a record has several fields for a column, of which it is decided by record which is meant.
+pub(crate) fn is_chosen(record: &Record, column: Column) -> bool {
+    CHOICES.contains(&column) && winners(record).get(&column).is_some_and(|fields| fields.len() > 1)
+}
+
+fn is_set(field: &Field) -> bool {
+    field.octets.iter().any(|octet| *octet != 0)
+}
+
+/// Of the fields of a choice the one that a record means: the first that is set, or the first.
+fn meant(fields: &[usize], record: &Record) -> usize {
+    fields.iter().copied().find(|&position| is_set(&record.fields[position])).unwrap_or(fields[0])
+}
+
 /// Addresses of both families for one column: the one that is set, the innermost when both are, the IPv4 address when
 /// none is. Yields whether `field` needs no place among the elements.
 fn place_either(column: Column, both: [&Field; 2], field: &Field, cells: &mut BTreeMap<Column, Cell>) -> bool {
-    let is_set = |field: &Field| field.octets.iter().any(|octet| *octet != 0);
     let v4 = if both[0].length == 4 { both[0] } else { both[1] };
     let chosen = both.into_iter().rev().find(|field| is_set(field)).unwrap_or(v4);
     cells.insert(column, Cell::Octets(chosen.octets.clone()));
@@ -301,6 +323,17 @@ fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
             let other = best(&mut claims.iter().filter(|claim| length(claim.1) != length(fields[0])));
             fields.extend(other);
             fields.sort_unstable();
+        }
+        if CHOICES.contains(&column) {
+            let mut ranks: Vec<usize> = claims.iter().map(|claim| claim.0).collect();
+            ranks.sort_unstable();
+            ranks.dedup();
+            let all = ranks.iter().filter_map(|rank| best(&mut claims.iter().filter(|claim| claim.0 == *rank)));
+            let all: Vec<usize> = all.collect();
+            let widest = all.iter().map(|&position| record.fields[position].length).max().unwrap_or(0);
+            if widest <= (limit(column).count_ones() / 8) as u16 {
+                fields = all;
+            }
         }
         (column, fields)
     };

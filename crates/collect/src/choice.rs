@@ -1,0 +1,39 @@
+//! Numbers that exporters have in several fields, of which a record means one and fills the others with zeros.
+
+use crate::records::{Records, is_set};
+
+/// How the field that a record means is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChoiceRule {
+    /// The first that is not 0; where all are, the first.
+    FirstSet,
+}
+
+/// Fields that one column is filled from, none of them wider than it, those of the preferred elements first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) rule: ChoiceRule,
+    pub(crate) fields: Vec<usize>,
+}
+
+impl Choice {
+    /// The field that a record means.
+    fn field(&self, records: Records<'_>, record: usize) -> Option<usize> {
+        match self.rule {
+            ChoiceRule::FirstSet => {
+                let set = self.fields.iter().find(|field| is_set(records.octets_of(**field, record)));
+                set.or(self.fields.first()).copied()
+            }
+        }
+    }
+
+    /// The number that a record means.
+    pub(crate) fn number(&self, records: Records<'_>, record: usize) -> Option<u64> {
+        records.number(self.field(records, record)?, record)
+    }
+
+    /// Whether the column shows all that one of the fields says: a 0 next to what is meant says nothing.
+    pub(crate) fn shows(&self, field: usize, records: Records<'_>, record: usize) -> bool {
+        !is_set(records.octets_of(field, record)) || self.field(records, record) == Some(field)
+    }
+}
