@@ -2,11 +2,17 @@
 
 use crate::records::{Records, is_set};
 
+/// Protocol numbers.
+const ICMP: u64 = 1;
+const ICMP_OF_IPV6: u64 = 58;
+
 /// How the field that a record means is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChoiceRule {
     /// The first that is not 0; where all are, the first.
     FirstSet,
+    /// That of the version of ICMP, of one field for each, by the field of the protocol; of other protocols none.
+    IcmpVersion(usize),
 }
 
 /// Fields that one column is filled from, none of them wider than it, those of the preferred elements first.
@@ -23,6 +29,14 @@ impl Choice {
             ChoiceRule::FirstSet => {
                 let set = self.fields.iter().find(|field| is_set(records.octets_of(**field, record)));
                 set.or(self.fields.first()).copied()
+            }
+            ChoiceRule::IcmpVersion(protocol) => {
+                let version = match records.number(protocol, record)? {
+                    ICMP => 0,
+                    ICMP_OF_IPV6 => 1,
+                    _ => return None,
+                };
+                self.fields.get(version).copied()
             }
         }
     }

@@ -205,7 +205,7 @@ impl Plan {
                 Some(form) => Op::Time { column, time: TimeField { field, form, init_time: init_time(fields) } },
                 None => return,
             },
-            _ => match choice_of(claims, fields) {
+            _ => match self.choice_of(claims, fields) {
                 Some(choice) => {
                     self.choices.push(choice);
                     Op::Chosen { column, choice: self.choices.len() - 1 }
@@ -214,6 +214,25 @@ impl Plan {
             },
         };
         self.ops.push(op);
+    }
+
+    /// The fields of which each record means one, of claims on a column; `None` where there is no such choice. Of an
+    /// element that a template has several times only the best counts: the others are of other headers.
+    fn choice_of(&self, claims: &[Claim], fields: &[FieldSpecifier]) -> Option<Choice> {
+        let column = claims.first()?.column;
+        let rule = match column {
+            // an element for each transport protocol (180 to 183)
+            Column::SrcPort | Column::DstPort => ChoiceRule::FirstSet,
+            // an element for each version of ICMP (176 to 179)
+            Column::IcmpType | Column::IcmpCode => {
+                self.field_of(Column::Protocol).map_or(ChoiceRule::FirstSet, ChoiceRule::IcmpVersion)
+            }
+            _ => return None,
+        };
+        let best = claims.chunk_by(|one, other| one.rank == other.rank).filter_map(|of_element| of_element.first());
+        let chosen: Vec<usize> = best.map(|claim| claim.field).collect();
+        let fit = chosen.iter().all(|&field| usize::from(fields[field].length) <= width(column.column_type()));
+        (fit && chosen.len() > 1).then_some(Choice { rule, fields: chosen })
     }
 
     /// Exporters that measure flows on their way out only, count them in the elements for after the Observation Point.
@@ -438,21 +457,6 @@ fn claims_of(fields: &[FieldSpecifier]) -> Vec<Claim> {
     }
     claims.sort_unstable();
     claims
-}
-
-/// The fields of which each record means one, of claims on a column; `None` where there is no such choice. Of an element
-/// that a template has several times only the best counts: the others are of other headers.
-fn choice_of(claims: &[Claim], fields: &[FieldSpecifier]) -> Option<Choice> {
-    let column = claims.first()?.column;
-    let rule = match column {
-        // an element for each transport protocol (180 to 183)
-        Column::SrcPort | Column::DstPort => ChoiceRule::FirstSet,
-        _ => return None,
-    };
-    let best = claims.chunk_by(|one, other| one.rank == other.rank).filter_map(|of_element| of_element.first());
-    let chosen: Vec<usize> = best.map(|claim| claim.field).collect();
-    let fit = chosen.iter().all(|&field| usize::from(fields[field].length) <= width(column.column_type()));
-    (fit && chosen.len() > 1).then_some(Choice { rule, fields: chosen })
 }
 
 /// The best claims of both families, in the order of the template.

@@ -251,6 +251,15 @@ fn ports_of_two_transports_are_a_choice() {
 }
 
 #[test]
+fn types_of_both_versions_of_icmp_are_a_choice_by_the_protocol() {
+    let plan = compile(&template(&[(0, 4, 1), (0, 178, 1), (0, 176, 1)]), false);
+    assert!(plan.ops.contains(&Op::Chosen { column: Column::IcmpType, choice: 0 }));
+    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::IcmpVersion(0), fields: vec![2, 1] }]);
+    let plan = compile(&template(&[(0, 4, 1), (0, 178, 1)]), false);
+    assert!(plan.ops.contains(&Op::Number { column: Column::IcmpType, field: 1 }));
+}
+
+#[test]
 fn both_address_families_in_one_template() {
     let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
     assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);

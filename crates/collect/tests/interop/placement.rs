@@ -155,10 +155,10 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
         let winner = winners.iter().find(|(_, fields)| fields.contains(&position));
         let kept = match winner {
             Some((column, fields)) if CHOICES.contains(column) && fields.len() > 1 => {
-                let meant = meant(fields, record);
-                let number = value::be_uint(&record.fields[meant].octets);
+                let meant = meant(*column, fields, record);
+                let number = meant.and_then(|meant| value::be_uint(&record.fields[meant].octets));
                 cells.extend(number.map(|number| (*column, Cell::Number(number))));
-                position == meant || !is_set(field)
+                meant == Some(position) || !is_set(field)
             }
             Some((column, fields)) if fields.len() == 2 => {
                 place_either(*column, [&record.fields[fields[0]], &record.fields[fields[1]]], field, &mut cells)
@@ -244,7 +244,7 @@ fn place_text(column: Column, record: &Record, position: usize) -> (Option<Vec<u
 }
 
 /// Columns that exporters have several fields for and fill with zeros but for one.
-const CHOICES: [Column; 2] = [Column::SrcPort, Column::DstPort];
+const CHOICES: [Column; 4] = [Column::SrcPort, Column::DstPort, Column::IcmpType, Column::IcmpCode];
 
 /// Whether a record has several fields for a column, of which it is decided by record which is meant.
 pub(crate) fn is_chosen(record: &Record, column: Column) -> bool {
@@ -255,9 +255,21 @@ fn is_set(field: &Field) -> bool {
     field.octets.iter().any(|octet| *octet != 0)
 }
 
-/// Of the fields of a choice the one that a record means: the first that is set, or the first.
-fn meant(fields: &[usize], record: &Record) -> usize {
-    fields.iter().copied().find(|&position| is_set(&record.fields[position])).unwrap_or(fields[0])
+/// Of the fields of a choice the one that a record means: that of the version of ICMP by the protocol, if there is one; else
+/// the first that is set, or the first.
+fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
+    let protocol = winners(record).get(&Column::Protocol).map(|fields| &record.fields[fields[0]]);
+    match (column, protocol) {
+        (Column::IcmpType | Column::IcmpCode, Some(protocol)) => match value::be_uint(&protocol.octets)? {
+            1 => Some(fields[0]),
+            58 => Some(fields[1]),
+            _ => None,
+        },
+        _ => {
+            let set = fields.iter().find(|position| is_set(&record.fields[**position]));
+            set.or(fields.first()).copied()
+        }
+    }
 }
 
 /// Addresses of both families for one column: the one that is set, the innermost when both are, the IPv4 address when

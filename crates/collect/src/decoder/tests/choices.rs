@@ -45,3 +45,20 @@ fn ports_are_those_of_the_transport_that_has_some() {
     assert_eq!(numbers(&flows, Column::DstPort), [Some(443), Some(53), Some(0), Some(443)]);
     assert_eq!(left(&flows), [vec![], vec![], vec![], vec![182]], "what is said and not shown is kept");
 }
+
+/// `icmpTypeIPv4`, `icmpCodeIPv4`, `icmpTypeIPv6`, `icmpCodeIPv6` in one template.
+#[test]
+fn icmp_is_of_the_version_that_the_protocol_says() {
+    let icmp = [(0, 176, 1), (0, 177, 1), (0, 178, 1), (0, 179, 1)];
+    let fields: Vec<Field> = [(0, 4, 1)].into_iter().chain(icmp).collect();
+    let records: [&[u8]; 4] = [&[58, 0, 0, 128, 0], &[1, 3, 1, 0, 0], &[6, 0, 0, 0, 0], &[58, 3, 1, 0, 0]];
+    let of_protocol = flows(&fields, &records);
+    assert_eq!(numbers(&of_protocol, Column::IcmpType), [Some(128), Some(3), None, Some(0)], "0 of TCP is no type");
+    assert_eq!(numbers(&of_protocol, Column::IcmpCode), [Some(0), Some(1), None, Some(0)]);
+    assert_eq!(left(&of_protocol), [vec![], vec![], vec![], vec![176, 177]], "what is said and not shown is kept");
+    // without a protocol the one that is set
+    let records: [&[u8]; 3] = [&[0, 0, 128, 0], &[3, 1, 0, 0], &[0; 4]];
+    let set = flows(&icmp, &records);
+    assert_eq!(numbers(&set, Column::IcmpType), [Some(128), Some(3), Some(0)]);
+    assert_eq!(numbers(&set, Column::IcmpCode), [Some(0), Some(1), Some(0)]);
+}
