@@ -13,6 +13,28 @@ pub(crate) enum ChoiceRule {
     FirstSet,
     /// That of the version of ICMP, of one field for each, by the field of the protocol; of other protocols none.
     IcmpVersion(usize),
+    /// That of the family of the flow's addresses, of one field for each: IPv4, IPv6.
+    Family(FamilyFields),
+}
+
+/// Fields with the source and the destination of a flow in a template with addresses of both families: the pairs of those
+/// that it has both of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FamilyFields(pub(crate) [Option<(usize, usize)>; 2]);
+
+impl FamilyFields {
+    /// Whether a flow is of IPv6. Its source may be `::` or 0.0.0.0, and then its destination decides.
+    pub(crate) fn is_ipv6(self, records: Records<'_>, record: usize) -> bool {
+        let octets = |field| records.octets_of(field, record);
+        let mut pairs = self.0.into_iter().flatten();
+        let address = pairs.find_map(|(first, second)| set_address(octets(first), octets(second)));
+        address.is_some_and(|address| address.len() == 16)
+    }
+}
+
+/// Of addresses of both families the one that is set, the later one when both are.
+pub(crate) fn set_address<'a>(first: &'a [u8], second: &'a [u8]) -> Option<&'a [u8]> {
+    [second, first].into_iter().find(|octets| is_set(octets))
 }
 
 /// Fields that one column is filled from, none of them wider than it, those of the preferred elements first.
@@ -38,6 +60,7 @@ impl Choice {
                 };
                 self.fields.get(version).copied()
             }
+            ChoiceRule::Family(family) => self.fields.get(usize::from(family.is_ipv6(records, record))).copied(),
         }
     }
 

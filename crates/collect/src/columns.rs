@@ -8,14 +8,14 @@ use weir_wire::value::be_uint;
 use arrow::datatypes::ArrowPrimitiveType;
 
 use crate::applications::ApplicationNames;
-use crate::choice::Choice;
+use crate::choice::{Choice, FamilyFields, set_address};
 use crate::clock::{MessageClock, TimeForm};
 use crate::domain::DomainTemplates;
 use crate::domain_key::DomainKey;
 use crate::lists;
 use crate::observed::{self, ObservedPacket};
 use crate::plan::{DurationField, IcmpFields, IntervalForm, Op, Plan, TimeField};
-use crate::records::{Records, is_set};
+use crate::records::Records;
 use crate::sampling::SamplingInForce;
 use crate::{section, texts};
 
@@ -51,7 +51,7 @@ pub(crate) fn write(
             }
             Op::Address { column, field } => write_address(builder.address(column), field, records),
             Op::EitherAddress { column, first, second } => {
-                write_either(builder.address(column), first, second, records);
+                write_either(builder.address(column), (first, second), plan.family(), records);
             }
             Op::Octets { column, field } => {
                 let positions = records.located.field(field);
@@ -241,14 +241,22 @@ fn write_address(target: &mut OctetsColumn, field: usize, records: Records<'_>) 
     }
 }
 
-/// Some exporters have one template for both families and fill the other one with zeros.
-fn write_either(target: &mut OctetsColumn, first: usize, second: usize, records: Records<'_>) {
+/// Some exporters have one template for both families and fill the other one with zeros. Zeros in both are an address of
+/// the flow's family, such as the next hop of a network that is attached.
+fn write_either(
+    target: &mut OctetsColumn,
+    (first, second): (usize, usize),
+    family: Option<FamilyFields>,
+    records: Records<'_>,
+) {
     let (first, second) = (records.located.field(first), records.located.field(second));
     for record in 0..records.len() {
         let (first, second) = (records.octets(&first, record), records.octets(&second, record));
-        let neither = if first.len() < second.len() { first } else { second };
-        let set = [second, first].into_iter().find(|octets| is_set(octets));
-        target.push(Some(set.unwrap_or(neither)));
+        let zeros = || {
+            let is_ipv6 = family.is_some_and(|family| family.is_ipv6(records, record));
+            if (first.len() == 16) == is_ipv6 { first } else { second }
+        };
+        target.push(Some(set_address(first, second).unwrap_or_else(zeros)));
     }
 }
 

@@ -11,7 +11,7 @@ use weir_wire::fixed::FixedFormat;
 use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH};
 
 use crate::applications::ApplicationNumber;
-use crate::choice::{Choice, ChoiceRule};
+use crate::choice::{Choice, ChoiceRule, FamilyFields};
 use crate::clock::{DurationForm, SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
 use crate::sampling::SelectionFields;
@@ -170,6 +170,18 @@ impl Plan {
         })
     }
 
+    /// By which fields the family of a flow is known; `None` unless the template has addresses of both.
+    pub(crate) fn family(&self) -> Option<FamilyFields> {
+        let pair = |wanted: Column| {
+            self.ops.iter().find_map(|op| match *op {
+                Op::EitherAddress { column, first, second } if column == wanted => Some((first, second)),
+                _ => None,
+            })
+        };
+        let pairs = [Column::SrcAddr, Column::DstAddr].map(pair);
+        pairs.iter().any(Option::is_some).then_some(FamilyFields(pairs))
+    }
+
     /// Whether a leftover is kept of a record: addresses of both families share a column where only one of them is set,
     /// a text is in its column unless it is not the first or was cleaned, and a number unless another field is meant.
     pub(crate) fn keeps(&self, leftover: &Leftover, records: Records<'_>, record: usize) -> bool {
@@ -227,6 +239,8 @@ impl Plan {
             Column::IcmpType | Column::IcmpCode => {
                 self.field_of(Column::Protocol).map_or(ChoiceRule::FirstSet, ChoiceRule::IcmpVersion)
             }
+            // an element for each family (9 and 29, 13 and 30)
+            Column::SrcMask | Column::DstMask => self.family().map_or(ChoiceRule::FirstSet, ChoiceRule::Family),
             _ => return None,
         };
         let best = claims.chunk_by(|one, other| one.rank == other.rank).filter_map(|of_element| of_element.first());

@@ -16,7 +16,8 @@ pub(crate) enum Op {
     Chosen { column: Column, choice: usize },
     /// 4 or 16 octets.
     Address { column: Column, field: usize },
-    /// A template with both families: whichever is not all zeros, the later one when both are set.
+    /// A template with both families: whichever is not all zeros, the later one when both are set, that of the flow's
+    /// family when neither is.
     EitherAddress { column: Column, first: usize, second: usize },
     /// Octets as they are.
     Octets { column: Column, field: usize },

@@ -260,6 +260,15 @@ fn types_of_both_versions_of_icmp_are_a_choice_by_the_protocol() {
 }
 
 #[test]
+fn lengths_of_prefixes_of_both_families_are_a_choice_by_the_addresses() {
+    let plan = compile(&template(&[(0, 9, 1), (0, 29, 1), (0, 12, 4), (0, 28, 16)]), false);
+    let rule = ChoiceRule::Family(FamilyFields([None, Some((2, 3))]));
+    assert_eq!(plan.choices, [Choice { rule, fields: vec![0, 1] }]);
+    let plan = compile(&template(&[(0, 9, 1), (0, 29, 1), (0, 12, 4)]), false);
+    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::FirstSet, fields: vec![0, 1] }]);
+}
+
+#[test]
 fn both_address_families_in_one_template() {
     let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
     assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);

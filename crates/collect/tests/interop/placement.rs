@@ -161,7 +161,8 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
                 meant == Some(position) || !is_set(field)
             }
             Some((column, fields)) if fields.len() == 2 => {
-                place_either(*column, [&record.fields[fields[0]], &record.fields[fields[1]]], field, &mut cells)
+                let both = [&record.fields[fields[0]], &record.fields[fields[1]]];
+                place_either(*column, both, (record, field), &mut cells)
             }
             Some((column, _)) => match cell(*column, header, record, field) {
                 Some(cell) => {
@@ -244,7 +245,8 @@ fn place_text(column: Column, record: &Record, position: usize) -> (Option<Vec<u
 }
 
 /// Columns that exporters have several fields for and fill with zeros but for one.
-const CHOICES: [Column; 4] = [Column::SrcPort, Column::DstPort, Column::IcmpType, Column::IcmpCode];
+const CHOICES: [Column; 6] =
+    [Column::SrcPort, Column::DstPort, Column::IcmpType, Column::IcmpCode, Column::SrcMask, Column::DstMask];
 
 /// Whether a record has several fields for a column, of which it is decided by record which is meant.
 pub(crate) fn is_chosen(record: &Record, column: Column) -> bool {
@@ -255,8 +257,19 @@ fn is_set(field: &Field) -> bool {
     field.octets.iter().any(|octet| *octet != 0)
 }
 
-/// Of the fields of a choice the one that a record means: that of the version of ICMP by the protocol, if there is one; else
-/// the first that is set, or the first.
+/// Whether a flow is of IPv6, in a record with addresses of both families: by the source, or by the destination where the
+/// source is not set.
+fn is_ipv6(record: &Record) -> Option<bool> {
+    let winners = winners(record);
+    let pairs = [Column::SrcAddr, Column::DstAddr].map(|column| winners.get(&column).filter(|pair| pair.len() == 2));
+    let mut pairs = pairs.into_iter().flatten().peekable();
+    pairs.peek()?;
+    let set = pairs.find_map(|pair| pair.iter().rev().find(|position| is_set(&record.fields[**position])));
+    Some(set.is_some_and(|&position| record.fields[position].length == 16))
+}
+
+/// Of the fields of a choice the one that a record means: that of the version of ICMP by the protocol, if there is one, and
+/// that of the family of the addresses; else the first that is set, or the first.
 fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
     let protocol = winners(record).get(&Column::Protocol).map(|fields| &record.fields[fields[0]]);
     match (column, protocol) {
@@ -265,6 +278,9 @@ fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
             58 => Some(fields[1]),
             _ => None,
         },
+        (Column::SrcMask | Column::DstMask, _) if is_ipv6(record).is_some() => {
+            Some(fields[usize::from(is_ipv6(record) == Some(true))])
+        }
         _ => {
             let set = fields.iter().find(|position| is_set(&record.fields[**position]));
             set.or(fields.first()).copied()
@@ -272,11 +288,17 @@ fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
     }
 }
 
-/// Addresses of both families for one column: the one that is set, the innermost when both are, the IPv4 address when
-/// none is. Yields whether `field` needs no place among the elements.
-fn place_either(column: Column, both: [&Field; 2], field: &Field, cells: &mut BTreeMap<Column, Cell>) -> bool {
-    let v4 = if both[0].length == 4 { both[0] } else { both[1] };
-    let chosen = both.into_iter().rev().find(|field| is_set(field)).unwrap_or(v4);
+/// Addresses of both families for one column: the one that is set, the innermost when both are, that of the flow's family
+/// when none is. Yields whether `field` needs no place among the elements.
+fn place_either(
+    column: Column,
+    both: [&Field; 2],
+    (record, field): (&Record, &Field),
+    cells: &mut BTreeMap<Column, Cell>,
+) -> bool {
+    let length = if is_ipv6(record) == Some(true) { 16 } else { 4 };
+    let zeros = if both[0].length == length { both[0] } else { both[1] };
+    let chosen = both.into_iter().rev().find(|field| is_set(field)).unwrap_or(zeros);
     cells.insert(column, Cell::Octets(chosen.octets.clone()));
     field == chosen || !is_set(field)
 }

@@ -62,3 +62,43 @@ fn icmp_is_of_the_version_that_the_protocol_says() {
     assert_eq!(numbers(&set, Column::IcmpType), [Some(128), Some(3), Some(0)]);
     assert_eq!(numbers(&set, Column::IcmpCode), [Some(0), Some(1), Some(0)]);
 }
+
+/// Addresses, lengths of prefixes and next hops of both families in one template.
+#[test]
+fn prefixes_and_next_hops_are_of_the_family_of_the_flow() {
+    let addresses = [(0, 8, 4), (0, 12, 4), (0, 27, 16), (0, 28, 16), (0, 15, 4), (0, 62, 16)];
+    let masks = [(0, 9, 1), (0, 13, 1), (0, 29, 1), (0, 30, 1)];
+    let fields: Vec<Field> = addresses.into_iter().chain(masks).collect();
+    let (v4, no_v4): (&[u8], &[u8]) = (&[10, 0, 0, 1], &[0; 4]);
+    let (v6, no_v6): (&[u8], &[u8]) = (&[0x20; 16], &[0; 16]);
+    let record = |addresses: [&[u8]; 6], masks: [u8; 4]| [&addresses.concat()[..], &masks].concat();
+    let records = [
+        record([v4, v4, no_v6, no_v6, no_v4, no_v6], [24, 25, 0, 0]),
+        record([no_v4, no_v4, v6, v6, no_v4, no_v6], [0, 0, 48, 64]),
+        // a default route has no length, whatever is in the other fields
+        record([no_v4, no_v4, v6, v6, v4, no_v6], [24, 25, 0, 0]),
+        // one from `::`
+        record([no_v4, no_v4, no_v6, v6, no_v4, no_v6], [0, 0, 48, 64]),
+        // packets in a tunnel, of which the columns have the later pair
+        record([v4, v4, v6, v6, v4, v6], [24, 25, 48, 64]),
+    ];
+    let flows = flows(&fields, &records.each_ref().map(Vec::as_slice));
+    assert_eq!(numbers(&flows, Column::SrcMask), [24, 48, 0, 48, 48].map(Some));
+    assert_eq!(numbers(&flows, Column::DstMask), [25, 64, 0, 64, 64].map(Some));
+    let octets = |column| {
+        let values = flows.binary(column).expect("a column");
+        (0..flows.rows()).map(|row| values.value(row)).collect::<Vec<_>>()
+    };
+    assert_eq!(octets(Column::NextHop), [no_v4, no_v6, v4, no_v6, v6]);
+    assert_eq!(octets(Column::SrcAddr), [v4, v6, v6, no_v6, v6]);
+    let of_tunnel = vec![8, 12, 15, 9, 13];
+    assert_eq!(left(&flows), [vec![], vec![], vec![9, 13], vec![], of_tunnel], "what is said and not shown is kept");
+}
+
+/// Elements 9 and 29 of flows of one family.
+#[test]
+fn without_addresses_of_both_families_the_length_that_is_set_is_meant() {
+    let flows = flows(&[(0, 27, 16), (0, 9, 1), (0, 29, 1)], &[&[[0x20_u8; 16].as_slice(), &[0, 48]].concat()]);
+    assert_eq!(numbers(&flows, Column::SrcMask), [Some(48)]);
+    assert_eq!(left(&flows), [Vec::<u16>::new()]);
+}
