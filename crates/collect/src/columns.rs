@@ -9,7 +9,7 @@ use arrow::datatypes::ArrowPrimitiveType;
 
 use crate::applications::ApplicationNames;
 use crate::choice::{Choice, FamilyFields, set_address};
-use crate::clock::{MessageClock, TimeForm};
+use crate::clock::{MessageClock, TimeForm, is_absolute};
 use crate::domain::DomainTemplates;
 use crate::domain_key::DomainKey;
 use crate::lists;
@@ -81,7 +81,9 @@ pub(crate) fn write(
                 let name = |at| known.names.name(known.key, number, records.octets(&positions, at));
                 (0..records.len()).for_each(|at| target.push(name(at).map(str::as_bytes)));
             }
-            Op::Time { column, time } => write_time(builder.time(column), time, records, clock),
+            Op::Time { column, time } => {
+                write_time(builder.time(column), (time, plan.end_of(column)), records, clock);
+            }
             Op::TimeByDuration { column, known, duration } => {
                 let is_end = matches!(column, Column::End | Column::EndReverse);
                 let target = builder.time(column);
@@ -260,23 +262,43 @@ fn write_either(
     }
 }
 
+/// Appends times. Next to a start there may be the end of the flow, for uptimes that have wrapped between the two.
 fn write_time(
     target: &mut NumberColumn<arrow::datatypes::TimestampMillisecondType>,
-    time: TimeField,
+    (time, end): (TimeField, Option<TimeField>),
     records: Records<'_>,
     clock: &MessageClock,
 ) {
-    if let (FieldPositions::Fixed { offset, stride, length: 4 }, TimeForm::Uptime, Some(uptime), None) =
-        (records.located.field(time.field), time.form, clock.uptime_ms, time.init_time)
-    {
-        let export_ms = clock.export_ms;
-        target.extend(records.strided::<4>(offset, stride).map(|octets| {
-            let age_ms = uptime.wrapping_sub(u32::from_be_bytes(octets)) as i32;
-            export_ms - i64::from(age_ms)
-        }));
-        return;
+    match (uptimes(time, records, clock), end.and_then(|end| uptimes(end, records, clock))) {
+        (Some(starts), Some(ends)) => {
+            return target.extend(starts.zip(ends).map(|(start, end)| clock.start_by_uptimes(start, end)));
+        }
+        (Some(times), None) if end.is_none() => return target.extend(times),
+        _ => {}
     }
-    (0..records.len()).for_each(|record| target.push(time_ms(records, record, time, clock)));
+    let end = end.filter(|end| (time.form, end.form) == (TimeForm::Uptime, TimeForm::Uptime));
+    for record in 0..records.len() {
+        let time_ms = |time| time_ms(records, record, time, clock);
+        let counts = |time: TimeField| records.number(time.field, record).is_some_and(|value| !is_absolute(value));
+        let end_ms = end.filter(|end| counts(time) && counts(*end)).and_then(time_ms);
+        let start_ms = |start_ms| end_ms.map_or(start_ms, |end_ms| clock.start_by_uptimes(start_ms, end_ms));
+        target.push(time_ms(time).map(start_ms));
+    }
+}
+
+/// The times of a field of uptimes of 32 bits that count from what the header says; `None` for any other field.
+fn uptimes<'a>(
+    time: TimeField,
+    records: Records<'a>,
+    clock: &MessageClock,
+) -> Option<impl ExactSizeIterator<Item = i64> + use<'a>> {
+    let FieldPositions::Fixed { offset, stride, length: 4 } = records.located.field(time.field) else { return None };
+    let uptime = clock.uptime_ms.filter(|_| time.form == TimeForm::Uptime && time.init_time.is_none())?;
+    let export_ms = clock.export_ms;
+    Some(records.strided::<4>(offset, stride).map(move |octets| {
+        let age_ms = uptime.wrapping_sub(u32::from_be_bytes(octets)) as i32;
+        export_ms - i64::from(age_ms)
+    }))
 }
 
 /// The time that a field of a record has, in milliseconds since the epoch.

@@ -170,6 +170,15 @@ impl Plan {
         })
     }
 
+    /// The field with the end of the flow whose start a column has.
+    pub(crate) fn end_of(&self, column: Column) -> Option<TimeField> {
+        match column {
+            Column::Start => self.time_of(Column::End),
+            Column::StartReverse => self.time_of(Column::EndReverse),
+            _ => None,
+        }
+    }
+
     /// By which fields the family of a flow is known; `None` unless the template has addresses of both.
     pub(crate) fn family(&self) -> Option<FamilyFields> {
         let pair = |wanted: Column| {

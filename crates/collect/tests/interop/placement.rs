@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use weir_flow::registry::{self, DataType};
 use weir_flow::{Column, ColumnType};
-use weir_wire::value;
+use weir_wire::{ElementId, value};
 
 use crate::inputs::Datagram;
 use crate::rows::{Cell, Row};
@@ -399,7 +399,7 @@ fn limit(column: Column) -> u64 {
 fn cell(column: Column, header: &HeaderSeen, record: &Record, field: &Field) -> Option<Cell> {
     match column.column_type() {
         ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Some(Cell::Octets(field.octets.clone())),
-        ColumnType::Time => time_ms(header, record, field).map(Cell::Time),
+        ColumnType::Time => time_ms(header, record, field).map(|ms| Cell::Time(before_end(header, record, field, ms))),
         _ => value::be_uint(&field.octets).filter(|value| *value <= limit(column)).map(Cell::Number),
     }
 }
@@ -417,6 +417,17 @@ fn keeps_all(column: Column, header: &HeaderSeen, record: &Record, field: &Field
             _ => false,
         },
         _ => true,
+    }
+}
+
+/// A start by an uptime that comes out after the end and after the export is once around the counter before.
+fn before_end(header: &HeaderSeen, record: &Record, field: &Field, start_ms: i64) -> i64 {
+    let counts = |field: &&Field| value::be_uint(&field.octets).is_some_and(|uptime| uptime < 946_684_800_000);
+    let is_start = field.element == ElementId::iana(22) && counts(&field);
+    let end = record.iana(21).filter(counts).filter(|_| is_start);
+    match end.and_then(|end| time_ms(header, record, end)) {
+        Some(end_ms) if start_ms > end_ms && start_ms > header.export_ms + 300_000 => start_ms - (1 << 32),
+        _ => start_ms,
     }
 }
 
