@@ -17,8 +17,8 @@ pub(crate) enum ChoiceRule {
     Family(FamilyFields),
 }
 
-/// Fields with the source and the destination of a flow in a template with addresses of both families: the pairs of those
-/// that it has both of.
+/// Fields with the source and the destination of a flow in a template with addresses of both families: the pairs of
+/// those that it has both of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FamilyFields(pub(crate) [Option<(usize, usize)>; 2]);
 

@@ -22,8 +22,9 @@ impl MessageClock {
         Self { uptime_ms: self.uptime_ms.or(derived_ms), ..self }
     }
 
-    /// The start of a flow whose start and end are uptimes of 32 bits. Of a time that is over 24.8 days before the export
-    /// the signed difference comes out after it, and so after the end: the start is once around the counter before.
+    /// The start of a flow whose start and end are uptimes of 32 bits. Of a time that is over 24.8 days before the
+    /// export the signed difference comes out after it, and so after the end: the start is once around the counter
+    /// before.
     #[inline]
     pub(crate) fn start_by_uptimes(&self, start_ms: i64, end_ms: i64) -> i64 {
         let is_after = start_ms > end_ms && start_ms.saturating_sub(self.export_ms) > UPTIME_AHEAD_MS_MAX;
@@ -33,8 +34,8 @@ impl MessageClock {
 
 /// Uptimes wrap after so many milliseconds.
 const UPTIME_AROUND_MS: i64 = 1 << 32;
-/// Headers are written a little before or after the times of the last flows; a start that is after the export by more has
-/// wrapped.
+/// Headers are written a little before or after the times of the last flows; a start that is after the export by more
+/// has wrapped.
 const UPTIME_AHEAD_MS_MAX: i64 = 300_000;
 
 /// How a field represents a time.

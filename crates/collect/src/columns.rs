@@ -82,16 +82,23 @@ pub(crate) fn write(
                 (0..records.len()).for_each(|at| target.push(name(at).map(str::as_bytes)));
             }
             Op::Time { column, time } => {
-                write_time(builder.time(column), (time, plan.end_of(column)), records, clock);
+                write_time(builder.time(column), plan, (time, plan.end_of(column)), records, clock);
             }
             Op::TimeByDuration { column, known, duration } => {
                 let is_end = matches!(column, Column::End | Column::EndReverse);
                 let target = builder.time(column);
-                let time = |at| time_by_duration(records, at, (known, duration), is_end, clock);
+                let known = |at| plan.time_meant(known, records, at);
+                let time = |at| time_by_duration(records, at, (known(at), duration), is_end, clock);
                 (0..records.len()).for_each(|at| target.push(time(at)));
             }
         }
     }
+    write_rest(plan, records, known, builder)
+}
+
+/// Appends what is no value of one field: packets of which the records have sections, lists, and elements without a
+/// column.
+fn write_rest(plan: &Plan, records: Records<'_>, known: &KnownOfDomain<'_>, builder: &mut FlowBatchBuilder) -> u32 {
     let sections = plan.section.map(|section| section::read(section, records));
     if let Some(rows) = &sections {
         section::write(rows, builder, |column| plan.writes(column));
@@ -105,8 +112,8 @@ pub(crate) fn write(
     0
 }
 
-/// Writes the intervals of records that have their own: where one says nothing, what options data report is in force. A 0
-/// stays where these report nothing either.
+/// Writes the intervals of records that have their own: where one says nothing, what options data report is in force. A
+/// 0 stays where these report nothing either.
 fn write_interval(
     (first, second): (usize, usize),
     form: IntervalForm,
@@ -243,8 +250,8 @@ fn write_address(target: &mut OctetsColumn, field: usize, records: Records<'_>) 
     }
 }
 
-/// Some exporters have one template for both families and fill the other one with zeros. Zeros in both are an address of
-/// the flow's family, such as the next hop of a network that is attached.
+/// Some exporters have one template for both families and fill the other one with zeros. Zeros in both are an address
+/// of the flow's family, such as the next hop of a network that is attached.
 fn write_either(
     target: &mut OctetsColumn,
     (first, second): (usize, usize),
@@ -265,6 +272,7 @@ fn write_either(
 /// Appends times. Next to a start there may be the end of the flow, for uptimes that have wrapped between the two.
 fn write_time(
     target: &mut NumberColumn<arrow::datatypes::TimestampMillisecondType>,
+    plan: &Plan,
     (time, end): (TimeField, Option<TimeField>),
     records: Records<'_>,
     clock: &MessageClock,
@@ -276,10 +284,14 @@ fn write_time(
         (Some(times), None) if end.is_none() => return target.extend(times),
         _ => {}
     }
-    let end = end.filter(|end| (time.form, end.form) == (TimeForm::Uptime, TimeForm::Uptime));
     for record in 0..records.len() {
+        let meant = |time| plan.time_meant(time, records, record);
         let time_ms = |time| time_ms(records, record, time, clock);
-        let counts = |time: TimeField| records.number(time.field, record).is_some_and(|value| !is_absolute(value));
+        let (time, end) = (meant(time), end.map(meant));
+        let counts = |time: TimeField| {
+            time.form == TimeForm::Uptime
+                && records.number(time.field, record).is_some_and(|uptime| !is_absolute(uptime))
+        };
         let end_ms = end.filter(|end| counts(time) && counts(*end)).and_then(time_ms);
         let start_ms = |start_ms| end_ms.map_or(start_ms, |end_ms| clock.start_by_uptimes(start_ms, end_ms));
         target.push(time_ms(time).map(start_ms));
@@ -293,7 +305,8 @@ fn uptimes<'a>(
     clock: &MessageClock,
 ) -> Option<impl ExactSizeIterator<Item = i64> + use<'a>> {
     let FieldPositions::Fixed { offset, stride, length: 4 } = records.located.field(time.field) else { return None };
-    let uptime = clock.uptime_ms.filter(|_| time.form == TimeForm::Uptime && time.init_time.is_none())?;
+    let counts = time.form == TimeForm::Uptime && time.init_time.is_none() && time.others.is_none();
+    let uptime = clock.uptime_ms.filter(|_| counts)?;
     let export_ms = clock.export_ms;
     Some(records.strided::<4>(offset, stride).map(move |octets| {
         let age_ms = uptime.wrapping_sub(u32::from_be_bytes(octets)) as i32;
@@ -304,7 +317,7 @@ fn uptimes<'a>(
 /// The time that a field of a record has, in milliseconds since the epoch.
 #[inline]
 fn time_ms(records: Records<'_>, record: usize, time: TimeField, clock: &MessageClock) -> Option<i64> {
-    let TimeField { field, form, init_time } = time;
+    let TimeField { field, form, init_time, .. } = time;
     let base = init_time.filter(|_| form == TimeForm::Uptime);
     // an uptime has 32 bits and wraps, so it counts back from the uptime at the export
     let clock = match base.and_then(|base| records.number(base.into(), record)) {

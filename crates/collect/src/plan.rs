@@ -83,7 +83,10 @@ pub(crate) struct Plan {
     pub texts: Vec<TextFields>,
     /// Fields of numbers of which a record means one.
     pub choices: Vec<Choice>,
-    /// Whether the records have a sampling interval of their own. Where it says nothing, what options data report is in force.
+    /// Fields with a time in place of another one, the preferred ones first; see [`TimeField::others`].
+    pub other_times: Vec<Vec<TimeField>>,
+    /// Whether the records have a sampling interval of their own. Where it says nothing, what options data report is in
+    /// force.
     pub has_sampling_interval: bool,
     /// The probability with which a packet is selected (`samplingProbability`), of records without such an interval. Where
     /// its value is none, what options data report is in force.
@@ -114,6 +117,7 @@ impl Plan {
             leftovers: Vec::new(),
             texts: Vec::new(),
             choices: Vec::new(),
+            other_times: Vec::new(),
             has_sampling_interval: false,
             probability: None,
             selection: SelectionFields::default(),
@@ -144,7 +148,7 @@ impl Plan {
         plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
         plan.selection = SelectionFields::of(fields, plan.field_of(Column::SamplerId));
         for op in &plan.ops {
-            if let Op::Time { time: TimeField { field, form: TimeForm::Uptime, init_time }, .. } = *op {
+            if let Op::Time { time: TimeField { field, form: TimeForm::Uptime, init_time, .. }, .. } = *op {
                 plan.needs_uptime |= init_time.is_none();
                 if fields[field].length == 8 {
                     plan.wide_uptimes.push(field);
@@ -168,6 +172,15 @@ impl Plan {
             Op::Time { column, time } if column == wanted => Some(time),
             _ => None,
         })
+    }
+
+    /// The field with the time of a record: where a field is 0, the first of those in its place that is set. Exporters
+    /// fill forms of times that they do not use with zeros.
+    #[inline]
+    pub(crate) fn time_meant(&self, time: TimeField, records: Records<'_>, record: usize) -> TimeField {
+        let Some(others) = time.others.and_then(|others| self.other_times.get(others)) else { return time };
+        let is_set = |time: &&TimeField| is_set(records.octets_of(time.field, record));
+        [&time].into_iter().chain(others).find(is_set).copied().unwrap_or(time)
     }
 
     /// The field with the end of the flow whose start a column has.
@@ -222,8 +235,8 @@ impl Plan {
                 self.texts.push(TextFields { column, fields });
                 Op::Text { column, texts: self.texts.len() - 1 }
             }
-            ColumnType::Time => match TimeForm::of_element(fields[field].element.id) {
-                Some(form) => Op::Time { column, time: TimeField { field, form, init_time: init_time(fields) } },
+            ColumnType::Time => match self.time_field(claims, fields) {
+                Some(time) => Op::Time { column, time },
                 None => return,
             },
             _ => match self.choice_of(claims, fields) {
@@ -237,13 +250,30 @@ impl Plan {
         self.ops.push(op);
     }
 
-    /// The fields of which each record means one, of claims on a column; `None` where there is no such choice. Of an
-    /// element that a template has several times only the best counts: the others are of other headers.
+    /// The field with the best claim on a column of times, and those of other elements, which have the time where it is
+    /// 0.
+    fn time_field(&mut self, claims: &[Claim], fields: &[FieldSpecifier]) -> Option<TimeField> {
+        let init_time = init_time(fields);
+        let mut times = best_of_elements(claims).filter_map(|field| {
+            let form = TimeForm::of_element(fields[field].element.id)?;
+            Some(TimeField { field, form, init_time, others: None })
+        });
+        let first = times.next()?;
+        let others: Vec<TimeField> = times.collect();
+        if others.is_empty() {
+            return Some(first);
+        }
+        self.other_times.push(others);
+        Some(TimeField { others: Some(self.other_times.len() - 1), ..first })
+    }
+
+    /// The fields of which each record means one, of claims on a column; `None` where there is no such choice.
     fn choice_of(&self, claims: &[Claim], fields: &[FieldSpecifier]) -> Option<Choice> {
         let column = claims.first()?.column;
         let rule = match column {
-            // an element for each transport protocol (180 to 183)
-            Column::SrcPort | Column::DstPort => ChoiceRule::FirstSet,
+            // an element for each transport protocol (180 to 183); vlanId and dot1qVlanId, and those after the
+            // Observation Point
+            Column::SrcPort | Column::DstPort | Column::SrcVlan | Column::DstVlan => ChoiceRule::FirstSet,
             // an element for each version of ICMP (176 to 179)
             Column::IcmpType | Column::IcmpCode => {
                 self.field_of(Column::Protocol).map_or(ChoiceRule::FirstSet, ChoiceRule::IcmpVersion)
@@ -252,8 +282,7 @@ impl Plan {
             Column::SrcMask | Column::DstMask => self.family().map_or(ChoiceRule::FirstSet, ChoiceRule::Family),
             _ => return None,
         };
-        let best = claims.chunk_by(|one, other| one.rank == other.rank).filter_map(|of_element| of_element.first());
-        let chosen: Vec<usize> = best.map(|claim| claim.field).collect();
+        let chosen: Vec<usize> = best_of_elements(claims).collect();
         let fit = chosen.iter().all(|&field| usize::from(fields[field].length) <= width(column.column_type()));
         (fit && chosen.len() > 1).then_some(Choice { rule, fields: chosen })
     }
@@ -274,8 +303,8 @@ impl Plan {
         }
     }
 
-    /// Octets of frames are those of a flow where neither the record, nor a list or a section of a packet in it, may have
-    /// those of IP. They stay among the elements, for they are something else.
+    /// Octets of frames are those of a flow where neither the record, nor a list or a section of a packet in it, may
+    /// have those of IP. They stay among the elements, for they are something else.
     fn place_frame_octets(&mut self, fields: &[FieldSpecifier]) {
         if self.has_lists || self.section.is_some() || self.writes(Column::Bytes) {
             return;
@@ -296,7 +325,7 @@ impl Plan {
         let Some((field, form)) = event else { return };
         for column in [Column::Start, Column::End] {
             if !self.writes(column) {
-                self.ops.push(Op::Time { column, time: TimeField { field, form, init_time: None } });
+                self.ops.push(Op::Time { column, time: TimeField { field, form, init_time: None, others: None } });
             }
         }
     }
@@ -480,6 +509,13 @@ fn claims_of(fields: &[FieldSpecifier]) -> Vec<Claim> {
     }
     claims.sort_unstable();
     claims
+}
+
+/// The field with the best claim of each element, of claims on a column. Of an element that a template has several
+/// times, the others are of other headers.
+fn best_of_elements(claims: &[Claim]) -> impl Iterator<Item = usize> {
+    let of_elements = claims.chunk_by(|one, other| one.rank == other.rank);
+    of_elements.filter_map(|of_element| of_element.first()).map(|claim| claim.field)
 }
 
 /// The best claims of both families, in the order of the template.

@@ -44,12 +44,14 @@ pub(crate) struct TimeField {
     pub form: TimeForm,
     /// Of an uptime, the field with the time that it counts from.
     pub init_time: Option<u16>,
+    /// The fields that have the time of records where it is 0, by their place in [`crate::plan::Plan::other_times`].
+    pub others: Option<usize>,
 }
 
 impl TimeField {
     /// Whether every record has a time there. An uptime in IPFIX may have no base.
     fn is_always_known(self, fields: &[FieldSpecifier], header_uptime: bool) -> bool {
-        fields[self.field].length <= 8 && (self.form != TimeForm::Uptime || header_uptime)
+        self.others.is_none() && fields[self.field].length <= 8 && (self.form != TimeForm::Uptime || header_uptime)
     }
 }
 
@@ -131,7 +133,7 @@ impl Op {
             | Self::Chosen { .. }
             | Self::ApplicationName { .. } => return None,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
-            Self::Time { time: TimeField { field, form, init_time }, .. } => {
+            Self::Time { time: TimeField { field, form, init_time, .. }, .. } => {
                 let is_held = match form {
                     TimeForm::Seconds | TimeForm::Millis => true,
                     TimeForm::Uptime => header_uptime && init_time.is_none() && length(field) <= 4,

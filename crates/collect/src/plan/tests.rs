@@ -208,6 +208,16 @@ fn an_uptime_is_kept_where_no_header_tells_what_it_counts_from() {
 }
 
 #[test]
+fn forms_of_times_are_a_choice_and_one_is_none() {
+    let plan = compile(&template(&[(0, 22, 4), (0, 150, 4), (0, 150, 4), (0, 152, 8)]), true);
+    let time = |field, form, others| TimeField { field, form, init_time: None, others };
+    assert_eq!(plan.ops, [Op::Time { column: Column::Start, time: time(3, TimeForm::Millis, Some(0)) }]);
+    assert_eq!(plan.other_times, [[time(1, TimeForm::Seconds, None), time(0, TimeForm::Uptime, None)]]);
+    let plan = compile(&template(&[(0, 22, 4), (0, 153, 8)]), true);
+    assert_eq!((plan.other_times.len(), plan.needs_uptime), (0, true));
+}
+
+#[test]
 fn a_duration_is_kept_where_no_column_holds_it() {
     let kept = |fields: &[(u32, u16, u16)], header_uptime| {
         let plan = compile(&template(fields), header_uptime);

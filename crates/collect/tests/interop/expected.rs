@@ -171,6 +171,7 @@ fn in_flow(header: &HeaderSeen, record: &Record, row: &Row, field: &Field, their
         // Times in another unit, or uptimes, are compared with what they mean.
         (Some(Cell::Time(ours)), Expected::Number(_) | Expected::Time(_)) => {
             placement::time_ms(header, record, field) == Some(*ours)
+                || placement::time_meant(column, record, field) != field
         }
         (Some(Cell::Octets(ours)), Expected::Number(theirs)) => value::be_uint(ours) == Some(*theirs),
         _ => false,

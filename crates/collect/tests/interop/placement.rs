@@ -164,7 +164,7 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
                 let both = [&record.fields[fields[0]], &record.fields[fields[1]]];
                 place_either(*column, both, (record, field), &mut cells)
             }
-            Some((column, _)) => match cell(*column, header, record, field) {
+            Some((column, _)) => match cell(*column, header, record, time_meant(*column, record, field)) {
                 Some(cell) => {
                     cells.insert(*column, cell);
                     keeps_all(*column, header, record, field)
@@ -245,8 +245,16 @@ fn place_text(column: Column, record: &Record, position: usize) -> (Option<Vec<u
 }
 
 /// Columns that exporters have several fields for and fill with zeros but for one.
-const CHOICES: [Column; 6] =
-    [Column::SrcPort, Column::DstPort, Column::IcmpType, Column::IcmpCode, Column::SrcMask, Column::DstMask];
+const CHOICES: [Column; 8] = [
+    Column::SrcPort,
+    Column::DstPort,
+    Column::IcmpType,
+    Column::IcmpCode,
+    Column::SrcMask,
+    Column::DstMask,
+    Column::SrcVlan,
+    Column::DstVlan,
+];
 
 /// Whether a record has several fields for a column, of which it is decided by record which is meant.
 pub(crate) fn is_chosen(record: &Record, column: Column) -> bool {
@@ -257,8 +265,22 @@ fn is_set(field: &Field) -> bool {
     field.octets.iter().any(|octet| *octet != 0)
 }
 
-/// Whether a flow is of IPv6, in a record with addresses of both families: by the source, or by the destination where the
-/// source is not set.
+/// The field with the time of a column of times: in place of one that is 0, the best of those that are set. Of other
+/// columns the field itself.
+pub(crate) fn time_meant<'r>(column: Column, record: &'r Record, field: &'r Field) -> &'r Field {
+    if column.column_type() != ColumnType::Time || is_set(field) {
+        return field;
+    }
+    let rank = |field: &Field| {
+        let (of_element, rank) = Column::of_element(field.element.enterprise, field.element.id)?;
+        (of_element == column && fits(column, field) && is_set(field)).then_some(rank)
+    };
+    let set = record.fields.iter().filter_map(|field| Some((rank(field)?, field)));
+    set.min_by_key(|(rank, _)| *rank).map_or(field, |(_, field)| field)
+}
+
+/// Whether a flow is of IPv6, in a record with addresses of both families: by the source, or by the destination where
+/// the source is not set.
 fn is_ipv6(record: &Record) -> Option<bool> {
     let winners = winners(record);
     let pairs = [Column::SrcAddr, Column::DstAddr].map(|column| winners.get(&column).filter(|pair| pair.len() == 2));
@@ -268,8 +290,8 @@ fn is_ipv6(record: &Record) -> Option<bool> {
     Some(set.is_some_and(|&position| record.fields[position].length == 16))
 }
 
-/// Of the fields of a choice the one that a record means: that of the version of ICMP by the protocol, if there is one, and
-/// that of the family of the addresses; else the first that is set, or the first.
+/// Of the fields of a choice the one that a record means: that of the version of ICMP by the protocol, if there is one,
+/// and that of the family of the addresses; else the first that is set, or the first.
 fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
     let protocol = winners(record).get(&Column::Protocol).map(|fields| &record.fields[fields[0]]);
     match (column, protocol) {
@@ -288,8 +310,8 @@ fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
     }
 }
 
-/// Addresses of both families for one column: the one that is set, the innermost when both are, that of the flow's family
-/// when none is. Yields whether `field` needs no place among the elements.
+/// Addresses of both families for one column: the one that is set, the innermost when both are, that of the flow's
+/// family when none is. Yields whether `field` needs no place among the elements.
 fn place_either(
     column: Column,
     both: [&Field; 2],

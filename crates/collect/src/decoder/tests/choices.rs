@@ -102,3 +102,15 @@ fn without_addresses_of_both_families_the_length_that_is_set_is_meant() {
     assert_eq!(numbers(&flows, Column::SrcMask), [Some(48)]);
     assert_eq!(left(&flows), [Vec::<u16>::new()]);
 }
+
+/// `vlanId` and `dot1qVlanId`, `postVlanId` and `postDot1qVlanId`.
+#[test]
+fn vlans_are_those_that_are_set() {
+    let fields = [(0, 58, 2), (0, 243, 2), (0, 59, 2), (0, 254, 2)];
+    let record = |vlans: [u16; 4]| vlans.map(u16::to_be_bytes).concat();
+    let records = [record([0, 100, 0, 200]), record([7, 0, 8, 0]), record([0; 4]), record([7, 7, 8, 9])];
+    let flows = flows(&fields, &records.each_ref().map(Vec::as_slice));
+    assert_eq!(numbers(&flows, Column::SrcVlan), [100, 7, 0, 7].map(Some));
+    assert_eq!(numbers(&flows, Column::DstVlan), [200, 8, 0, 8].map(Some));
+    assert_eq!(left(&flows), [vec![], vec![], vec![], vec![243, 254]], "what is said and not shown is kept");
+}
