@@ -21,7 +21,22 @@ impl MessageClock {
         let derived_ms = system_init_ms.map(|init_ms| self.export_ms.wrapping_sub(init_ms) as u32);
         Self { uptime_ms: self.uptime_ms.or(derived_ms), ..self }
     }
+
+    /// The start of a flow whose start and end are uptimes of 32 bits. Of a time that is over 24.8 days before the
+    /// export the signed difference comes out after it, and so after the end: the start is once around the counter
+    /// before.
+    #[inline]
+    pub(crate) fn start_by_uptimes(&self, start_ms: i64, end_ms: i64) -> i64 {
+        let is_after = start_ms > end_ms && start_ms.saturating_sub(self.export_ms) > UPTIME_AHEAD_MS_MAX;
+        if is_after { start_ms - UPTIME_AROUND_MS } else { start_ms }
+    }
 }
+
+/// Uptimes wrap after so many milliseconds.
+const UPTIME_AROUND_MS: i64 = 1 << 32;
+/// Headers are written a little before or after the times of the last flows; a start that is after the export by more
+/// has wrapped.
+const UPTIME_AHEAD_MS_MAX: i64 = 300_000;
 
 /// How a field represents a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +163,22 @@ mod tests {
         assert_eq!(TimeForm::Uptime.to_ms(uptime_ms.into(), &clock), Some(CLOCK.export_ms - 5_000));
         assert_eq!(CLOCK.with_system_init(Some(system_init_ms)), CLOCK);
         assert_eq!(ipfix.with_system_init(None), ipfix);
+    }
+
+    /// An uptime of 34.7 days at the export, 100 ms after the end of a flow that began 1 s after the exporter.
+    #[test]
+    fn a_start_by_uptime_is_before_the_end() {
+        let clock = MessageClock { uptime_ms: Some(3_000_000_100), ..CLOCK };
+        let start = |first: u32, last: u32| {
+            let [start, end] =
+                [first, last].map(|uptime| TimeForm::Uptime.to_ms(uptime.into(), &clock).expect("a time"));
+            (clock.start_by_uptimes(start, end) - CLOCK.export_ms, end - CLOCK.export_ms)
+        };
+        assert_eq!(start(1_000, 3_000_000_000), (-2_999_999_100, -100));
+        assert_eq!(start(2_999_999_000, 3_000_000_000), (-1_100, -100));
+        // a start after the end that has not wrapped, also behind the header, is what the exporter said
+        assert_eq!(start(3_000_000_000, 2_999_999_000), (-100, -1_100));
+        assert_eq!(start(3_000_000_110, 3_000_000_105), (10, 5));
     }
 
     #[test]

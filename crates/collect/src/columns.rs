@@ -8,14 +8,15 @@ use weir_wire::value::be_uint;
 use arrow::datatypes::ArrowPrimitiveType;
 
 use crate::applications::ApplicationNames;
-use crate::clock::{MessageClock, TimeForm};
+use crate::choice::{Choice, FamilyFields, set_address};
+use crate::clock::{MessageClock, TimeForm, is_absolute};
 use crate::domain::DomainTemplates;
 use crate::domain_key::DomainKey;
 use crate::lists;
 use crate::observed::{self, ObservedPacket};
 use crate::plan::{DurationField, IcmpFields, IntervalForm, Op, Plan, TimeField};
-use crate::records::{Records, is_set};
-use crate::sampling::Rate;
+use crate::records::Records;
+use crate::sampling::SamplingInForce;
 use crate::{section, texts};
 
 /// What the records of a domain are read by, besides their plan.
@@ -25,6 +26,8 @@ pub(crate) struct KnownOfDomain<'a> {
     pub templates: &'a DomainTemplates,
     /// Names of the numbers of applications.
     pub names: &'a ApplicationNames,
+    /// What options data report about sampling.
+    pub sampling: &'a SamplingInForce<'a>,
 }
 
 /// Appends the records to their columns; the group of rows must have been begun. Returns how many lists could not be read.
@@ -37,10 +40,18 @@ pub(crate) fn write(
 ) -> u32 {
     for op in &plan.ops {
         match *op {
+            // where options report nothing, what the records say is all there is
+            Op::Number { column: Column::SamplingInterval, field } if !known.sampling.is_none() => {
+                write_interval((field, field), IntervalForm::Either, records, known.sampling, builder);
+            }
             Op::Number { column, field } => write_number(column, field, records, builder),
+            Op::Chosen { column, choice } => {
+                let Some(choice) = plan.choices.get(choice) else { continue };
+                write_chosen(column, choice, records, builder);
+            }
             Op::Address { column, field } => write_address(builder.address(column), field, records),
             Op::EitherAddress { column, first, second } => {
-                write_either(builder.address(column), first, second, records);
+                write_either(builder.address(column), (first, second), plan.family(), records);
             }
             Op::Octets { column, field } => {
                 let positions = records.located.field(field);
@@ -58,8 +69,7 @@ pub(crate) fn write(
                 (0..records.len()).for_each(|at| target.push(Some(bits(initial, at) | bits(union, at))));
             }
             Op::Interval { selected, other, form } => {
-                let target = builder.u32(Column::SamplingInterval);
-                (0..records.len()).for_each(|at| target.push(interval(records, at, (selected, other), form)));
+                write_interval((selected, other), form, records, known.sampling, builder);
             }
             Op::IcmpPart { column, fields } => {
                 let target = builder.u8(column);
@@ -71,15 +81,24 @@ pub(crate) fn write(
                 let name = |at| known.names.name(known.key, number, records.octets(&positions, at));
                 (0..records.len()).for_each(|at| target.push(name(at).map(str::as_bytes)));
             }
-            Op::Time { column, time } => write_time(builder.time(column), time, records, clock),
+            Op::Time { column, time } => {
+                write_time(builder.time(column), plan, (time, plan.end_of(column)), records, clock);
+            }
             Op::TimeByDuration { column, known, duration } => {
                 let is_end = matches!(column, Column::End | Column::EndReverse);
                 let target = builder.time(column);
-                let time = |at| time_by_duration(records, at, (known, duration), is_end, clock);
+                let known = |at| plan.time_meant(known, records, at);
+                let time = |at| time_by_duration(records, at, (known(at), duration), is_end, clock);
                 (0..records.len()).for_each(|at| target.push(time(at)));
             }
         }
     }
+    write_rest(plan, records, known, builder)
+}
+
+/// Appends what is no value of one field: packets of which the records have sections, lists, and elements without a
+/// column.
+fn write_rest(plan: &Plan, records: Records<'_>, known: &KnownOfDomain<'_>, builder: &mut FlowBatchBuilder) -> u32 {
     let sections = plan.section.map(|section| section::read(section, records));
     if let Some(rows) = &sections {
         section::write(rows, builder, |column| plan.writes(column));
@@ -93,15 +112,24 @@ pub(crate) fn write(
     0
 }
 
-fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: IntervalForm) -> Option<u32> {
-    let (first, second) = (records.number(fields.0, record), records.number(fields.1, record));
-    let rate = match form {
-        IntervalForm::Space => Rate::new(first?, first?.saturating_add(second?)),
-        IntervalForm::Population => Rate::new(first?, second?),
-        IntervalForm::Alone => Rate::new(1, first?).filter(|rate| rate.observed > 1),
-        IntervalForm::Either => return u32::try_from(first.filter(|interval| *interval > 0).or(second)?).ok(),
-    };
-    rate?.interval()
+/// Writes the intervals of records that have their own: where one says nothing, what options data report is in force. A
+/// 0 stays where these report nothing either.
+fn write_interval(
+    (first, second): (usize, usize),
+    form: IntervalForm,
+    records: Records<'_>,
+    in_force: &SamplingInForce<'_>,
+    builder: &mut FlowBatchBuilder,
+) {
+    let target = builder.u32(Column::SamplingInterval);
+    for record in 0..records.len() {
+        let numbers = (records.number(first, record), records.number(second, record));
+        let zero = (form == IntervalForm::Either && numbers.1 == Some(0)).then_some(0);
+        target.push(match form.rate(numbers) {
+            Some(rate) => rate.interval(),
+            None => in_force.of_record(records, record).or(zero),
+        });
+    }
 }
 
 /// Type or code of ICMP, from type * 256 + code. Exporters that have the field in every record fill it with zeros where the
@@ -140,6 +168,24 @@ fn write_number(column: Column, field: usize, records: Records<'_>, builder: &mu
         ColumnType::U16 => append(builder.u16(column), field, records, |value| value as u16),
         ColumnType::U32 => append(builder.u32(column), field, records, |value| value as u32),
         _ => append(builder.u64(column), field, records, |value| value),
+    }
+}
+
+fn write_chosen(column: Column, choice: &Choice, records: Records<'_>, builder: &mut FlowBatchBuilder) {
+    match column.column_type() {
+        ColumnType::U8 => append_chosen(builder.u8(column), choice, records),
+        ColumnType::U16 => append_chosen(builder.u16(column), choice, records),
+        ColumnType::U32 => append_chosen(builder.u32(column), choice, records),
+        _ => append_chosen(builder.u64(column), choice, records),
+    }
+}
+
+fn append_chosen<T>(target: &mut NumberColumn<T>, choice: &Choice, records: Records<'_>)
+where
+    T: ArrowPrimitiveType<Native: TryFrom<u64>>,
+{
+    for record in 0..records.len() {
+        target.push(choice.number(records, record).and_then(|number| number.try_into().ok()));
     }
 }
 
@@ -204,40 +250,74 @@ fn write_address(target: &mut OctetsColumn, field: usize, records: Records<'_>) 
     }
 }
 
-/// Some exporters have one template for both families and fill the other one with zeros.
-fn write_either(target: &mut OctetsColumn, first: usize, second: usize, records: Records<'_>) {
+/// Some exporters have one template for both families and fill the other one with zeros. Zeros in both are an address
+/// of the flow's family, such as the next hop of a network that is attached.
+fn write_either(
+    target: &mut OctetsColumn,
+    (first, second): (usize, usize),
+    family: Option<FamilyFields>,
+    records: Records<'_>,
+) {
     let (first, second) = (records.located.field(first), records.located.field(second));
     for record in 0..records.len() {
         let (first, second) = (records.octets(&first, record), records.octets(&second, record));
-        let neither = if first.len() < second.len() { first } else { second };
-        let set = [second, first].into_iter().find(|octets| is_set(octets));
-        target.push(Some(set.unwrap_or(neither)));
+        let zeros = || {
+            let is_ipv6 = family.is_some_and(|family| family.is_ipv6(records, record));
+            if (first.len() == 16) == is_ipv6 { first } else { second }
+        };
+        target.push(Some(set_address(first, second).unwrap_or_else(zeros)));
     }
 }
 
+/// Appends times. Next to a start there may be the end of the flow, for uptimes that have wrapped between the two.
 fn write_time(
     target: &mut NumberColumn<arrow::datatypes::TimestampMillisecondType>,
-    time: TimeField,
+    plan: &Plan,
+    (time, end): (TimeField, Option<TimeField>),
     records: Records<'_>,
     clock: &MessageClock,
 ) {
-    if let (FieldPositions::Fixed { offset, stride, length: 4 }, TimeForm::Uptime, Some(uptime), None) =
-        (records.located.field(time.field), time.form, clock.uptime_ms, time.init_time)
-    {
-        let export_ms = clock.export_ms;
-        target.extend(records.strided::<4>(offset, stride).map(|octets| {
-            let age_ms = uptime.wrapping_sub(u32::from_be_bytes(octets)) as i32;
-            export_ms - i64::from(age_ms)
-        }));
-        return;
+    match (uptimes(time, records, clock), end.and_then(|end| uptimes(end, records, clock))) {
+        (Some(starts), Some(ends)) => {
+            return target.extend(starts.zip(ends).map(|(start, end)| clock.start_by_uptimes(start, end)));
+        }
+        (Some(times), None) if end.is_none() => return target.extend(times),
+        _ => {}
     }
-    (0..records.len()).for_each(|record| target.push(time_ms(records, record, time, clock)));
+    for record in 0..records.len() {
+        let meant = |time| plan.time_meant(time, records, record);
+        let time_ms = |time| time_ms(records, record, time, clock);
+        let (time, end) = (meant(time), end.map(meant));
+        let counts = |time: TimeField| {
+            time.form == TimeForm::Uptime
+                && records.number(time.field, record).is_some_and(|uptime| !is_absolute(uptime))
+        };
+        let end_ms = end.filter(|end| counts(time) && counts(*end)).and_then(time_ms);
+        let start_ms = |start_ms| end_ms.map_or(start_ms, |end_ms| clock.start_by_uptimes(start_ms, end_ms));
+        target.push(time_ms(time).map(start_ms));
+    }
+}
+
+/// The times of a field of uptimes of 32 bits that count from what the header says; `None` for any other field.
+fn uptimes<'a>(
+    time: TimeField,
+    records: Records<'a>,
+    clock: &MessageClock,
+) -> Option<impl ExactSizeIterator<Item = i64> + use<'a>> {
+    let FieldPositions::Fixed { offset, stride, length: 4 } = records.located.field(time.field) else { return None };
+    let counts = time.form == TimeForm::Uptime && time.init_time.is_none() && time.others.is_none();
+    let uptime = clock.uptime_ms.filter(|_| counts)?;
+    let export_ms = clock.export_ms;
+    Some(records.strided::<4>(offset, stride).map(move |octets| {
+        let age_ms = uptime.wrapping_sub(u32::from_be_bytes(octets)) as i32;
+        export_ms - i64::from(age_ms)
+    }))
 }
 
 /// The time that a field of a record has, in milliseconds since the epoch.
 #[inline]
 fn time_ms(records: Records<'_>, record: usize, time: TimeField, clock: &MessageClock) -> Option<i64> {
-    let TimeField { field, form, init_time } = time;
+    let TimeField { field, form, init_time, .. } = time;
     let base = init_time.filter(|_| form == TimeForm::Uptime);
     // an uptime has 32 bits and wraps, so it counts back from the uptime at the export
     let clock = match base.and_then(|base| records.number(base.into(), record)) {

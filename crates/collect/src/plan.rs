@@ -11,11 +11,17 @@ use weir_wire::fixed::FixedFormat;
 use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH};
 
 use crate::applications::ApplicationNumber;
+use crate::choice::{Choice, ChoiceRule, FamilyFields};
 use crate::clock::{DurationForm, SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
 use crate::sampling::SelectionFields;
 use crate::section::Section;
 use crate::texts::{TEXT_FIELDS_MAX, TextFields};
+
+mod op;
+
+use op::width;
+pub(crate) use op::{DurationField, IcmpFields, IntervalForm, Op, TimeField};
 
 /// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
 const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
@@ -24,6 +30,12 @@ const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
 /// `flowDurationMilliseconds` and `flowDurationMicroseconds`. The first is preferred: the 32 bits of the other hold 71
 /// minutes.
 const DURATIONS: [(u16, DurationForm); 2] = [(161, DurationForm::Millis), (162, DurationForm::Micros)];
+
+/// Counters of a flow, and those after the Observation Point, which are those of the flow where nothing else is.
+const COUNTERS: [(Column, Column); 2] = [(Column::Packets, Column::PacketsOut), (Column::Bytes, Column::BytesOut)];
+
+/// `layer2OctetDeltaCount`.
+const LAYER2_OCTETS: u16 = 352;
 
 /// Columns of what the headers of packets say. Where packets have several headers of a kind because they travel in a
 /// tunnel, a template has an element once for each, the outermost first (RFC 7011 section 8). The columns take the
@@ -38,130 +50,6 @@ const OF_THE_PACKETS_HEADERS: [Column; 7] = [
     Column::Tos,
 ];
 
-/// One column write, over all records of a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
-    /// An unsigned integer in network order, perhaps of reduced size (RFC 7011 section 6.2).
-    Number { column: Column, field: usize },
-    /// 4 or 16 octets.
-    Address { column: Column, field: usize },
-    /// A template with both families: whichever is not all zeros, the later one when both are set.
-    EitherAddress { column: Column, first: usize, second: usize },
-    /// Octets as they are.
-    Octets { column: Column, field: usize },
-    /// Text: of the fields of [`Plan::texts`] the first that has any.
-    Text { column: Column, texts: usize },
-    /// Both halves of YAF's TCP flags, or-ed.
-    EitherFlag { column: Column, initial: usize, union: usize },
-    /// A sampling interval of two numbers, or of one that is no interval as it is.
-    Interval { selected: usize, other: usize, form: IntervalForm },
-    /// The type or the code of ICMP, of a field with both; null where the protocol, if a field has it, is another.
-    IcmpPart { column: Column, fields: IcmpFields },
-    /// The name of an application by its number.
-    ApplicationName { field: usize, number: ApplicationNumber },
-    /// A time.
-    Time { column: Column, time: TimeField },
-    /// An end by the start of the flow and for how long it lasted, or a start by its end.
-    TimeByDuration { column: Column, known: TimeField, duration: DurationField },
-}
-
-/// A field with a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TimeField {
-    pub field: usize,
-    pub form: TimeForm,
-    /// Of an uptime, the field with the time that it counts from.
-    pub init_time: Option<u16>,
-}
-
-impl TimeField {
-    /// Whether every record has a time there. An uptime in IPFIX may have no base.
-    fn is_always_known(self, fields: &[FieldSpecifier], header_uptime: bool) -> bool {
-        fields[self.field].length <= 8 && (self.form != TimeForm::Uptime || header_uptime)
-    }
-}
-
-/// A field that says for how long a flow lasted. It has at most the four octets of its type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DurationField {
-    pub field: usize,
-    pub form: DurationForm,
-}
-
-/// Fields with the type and the code of ICMP in one number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IcmpFields {
-    pub both: usize,
-    /// Of a template that has an element for each version of ICMP, that of ICMP of IPv6 (`icmpTypeCodeIPv6`).
-    pub of_ipv6: Option<usize>,
-    pub protocol: Option<usize>,
-}
-
-/// What the numbers of an [`Op::Interval`] are: the first counts packets selected, unless it is said otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IntervalForm {
-    /// The second counts packets left out after those selected (`samplingPacketSpace`).
-    Space,
-    /// The second counts all packets of which some are selected (`samplingPopulation`).
-    Population,
-    /// There is one number only, of packets that are selected in a row (`samplingPacketInterval`). Exporters
-    /// that send it alone mean one packet of so many, and 1 says nothing.
-    Alone,
-    /// Both are intervals (`samplingInterval`, `samplerRandomInterval`), of which 0 says nothing where the other is none.
-    Either,
-}
-
-impl Op {
-    fn column(self) -> Column {
-        match self {
-            Self::Number { column, .. }
-            | Self::Address { column, .. }
-            | Self::EitherAddress { column, .. }
-            | Self::Octets { column, .. }
-            | Self::Text { column, .. }
-            | Self::EitherFlag { column, .. }
-            | Self::IcmpPart { column, .. }
-            | Self::Time { column, .. }
-            | Self::TimeByDuration { column, .. } => column,
-            Self::Interval { .. } => Column::SamplingInterval,
-            Self::ApplicationName { .. } => Column::Application,
-        }
-    }
-
-    /// The field of which the column keeps everything that it can say.
-    fn held_field(self, fields: &[FieldSpecifier], header_uptime: bool) -> Option<usize> {
-        let length = |field: usize| usize::from(fields[field].length);
-        let (field, is_held) = match self {
-            Self::Number { column, field } => (field, length(field) <= width(column.column_type())),
-            Self::Address { field, .. } | Self::Octets { field, .. } => (field, true),
-            // the column takes the first only when there is no second to lose
-            Self::EitherAddress { second, .. } => (second, true),
-            // a rounded quotient, or bits that may be of either, are not all that was said
-            // and of texts it is decided for each record what the column does not show
-            // a name is not the number
-            Self::EitherFlag { .. }
-            | Self::IcmpPart { .. }
-            | Self::Interval { .. }
-            | Self::Text { .. }
-            | Self::ApplicationName { .. } => return None,
-            // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
-            Self::Time { time: TimeField { field, form, init_time }, .. } => {
-                let is_held = match form {
-                    TimeForm::Seconds | TimeForm::Millis => true,
-                    TimeForm::Uptime => header_uptime && init_time.is_none() && length(field) <= 4,
-                    TimeForm::Ntp | TimeForm::DeltaMicros => false,
-                };
-                (field, is_held)
-            }
-            // it is what lies between the two columns, in whole milliseconds
-            Self::TimeByDuration { known, duration, .. } => {
-                (duration.field, duration.form == DurationForm::Millis && known.is_always_known(fields, header_uptime))
-            }
-        };
-        is_held.then_some(field)
-    }
-}
-
 /// A field kept among the elements without a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leftover {
@@ -174,6 +62,8 @@ pub(crate) struct Leftover {
     /// The fields of text that it is one of, by their place in [`Plan::texts`]. It is kept where the column does not show
     /// all of it.
     pub texts: Option<usize>,
+    /// The choice that it is one of, by its place in [`Plan::choices`]. It is kept where the column shows another one.
+    pub choice: Option<usize>,
     /// Whether values are lists, which are followed by what is in them.
     pub list: Option<ListKind>,
 }
@@ -191,7 +81,12 @@ pub(crate) struct Plan {
     pub leftovers: Vec<Leftover>,
     /// Fields of text, by their columns.
     pub texts: Vec<TextFields>,
-    /// Whether the records have their own sampling interval, whatever options data report.
+    /// Fields of numbers of which a record means one.
+    pub choices: Vec<Choice>,
+    /// Fields with a time in place of another one, the preferred ones first; see [`TimeField::others`].
+    pub other_times: Vec<Vec<TimeField>>,
+    /// Whether the records have a sampling interval of their own. Where it says nothing, what options data report is in
+    /// force.
     pub has_sampling_interval: bool,
     /// The probability with which a packet is selected (`samplingProbability`), of records without such an interval. Where
     /// its value is none, what options data report is in force.
@@ -221,6 +116,8 @@ impl Plan {
             ops: Vec::with_capacity(fields.len()),
             leftovers: Vec::new(),
             texts: Vec::new(),
+            choices: Vec::new(),
+            other_times: Vec::new(),
             has_sampling_interval: false,
             probability: None,
             selection: SelectionFields::default(),
@@ -232,6 +129,7 @@ impl Plan {
         for claims in claims_of(fields).chunk_by(|one, other| one.column == other.column) {
             plan.place(claims, fields);
         }
+        plan.place_counters();
         plan.place_durations(fields);
         plan.place_event_time(fields);
         plan.place_flags(fields);
@@ -246,10 +144,11 @@ impl Plan {
         if !plan.has_lists && !plan.writes(Column::SrcAddr) && !plan.writes(Column::DstAddr) {
             plan.section = Section::of(fields);
         }
+        plan.place_frame_octets(fields);
         plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
         plan.selection = SelectionFields::of(fields, plan.field_of(Column::SamplerId));
         for op in &plan.ops {
-            if let Op::Time { time: TimeField { field, form: TimeForm::Uptime, init_time }, .. } = *op {
+            if let Op::Time { time: TimeField { field, form: TimeForm::Uptime, init_time, .. }, .. } = *op {
                 plan.needs_uptime |= init_time.is_none();
                 if fields[field].length == 8 {
                     plan.wide_uptimes.push(field);
@@ -275,12 +174,45 @@ impl Plan {
         })
     }
 
+    /// The field with the time of a record: where a field is 0, the first of those in its place that is set. Exporters
+    /// fill forms of times that they do not use with zeros.
+    #[inline]
+    pub(crate) fn time_meant(&self, time: TimeField, records: Records<'_>, record: usize) -> TimeField {
+        let Some(others) = time.others.and_then(|others| self.other_times.get(others)) else { return time };
+        let is_set = |time: &&TimeField| is_set(records.octets_of(time.field, record));
+        [&time].into_iter().chain(others).find(is_set).copied().unwrap_or(time)
+    }
+
+    /// The field with the end of the flow whose start a column has.
+    pub(crate) fn end_of(&self, column: Column) -> Option<TimeField> {
+        match column {
+            Column::Start => self.time_of(Column::End),
+            Column::StartReverse => self.time_of(Column::EndReverse),
+            _ => None,
+        }
+    }
+
+    /// By which fields the family of a flow is known; `None` unless the template has addresses of both.
+    pub(crate) fn family(&self) -> Option<FamilyFields> {
+        let pair = |wanted: Column| {
+            self.ops.iter().find_map(|op| match *op {
+                Op::EitherAddress { column, first, second } if column == wanted => Some((first, second)),
+                _ => None,
+            })
+        };
+        let pairs = [Column::SrcAddr, Column::DstAddr].map(pair);
+        pairs.iter().any(Option::is_some).then_some(FamilyFields(pairs))
+    }
+
     /// Whether a leftover is kept of a record: addresses of both families share a column where only one of them is set,
-    /// and a text is in its column unless it is not the first or was cleaned.
+    /// a text is in its column unless it is not the first or was cleaned, and a number unless another field is meant.
     pub(crate) fn keeps(&self, leftover: &Leftover, records: Records<'_>, record: usize) -> bool {
         let octets = records.octets_of(leftover.field, record);
         if let Some(texts) = leftover.texts.and_then(|texts| self.texts.get(texts)) {
             return !texts.shows(octets, records, record);
+        }
+        if let Some(choice) = leftover.choice.and_then(|choice| self.choices.get(choice)) {
+            return !choice.shows(leftover.field, records, record);
         }
         leftover.other_family.is_none_or(|other| is_set(octets) && is_set(records.octets_of(other, record)))
     }
@@ -303,13 +235,85 @@ impl Plan {
                 self.texts.push(TextFields { column, fields });
                 Op::Text { column, texts: self.texts.len() - 1 }
             }
-            ColumnType::Time => match TimeForm::of_element(fields[field].element.id) {
-                Some(form) => Op::Time { column, time: TimeField { field, form, init_time: init_time(fields) } },
+            ColumnType::Time => match self.time_field(claims, fields) {
+                Some(time) => Op::Time { column, time },
                 None => return,
             },
-            _ => Op::Number { column, field },
+            _ => match self.choice_of(claims, fields) {
+                Some(choice) => {
+                    self.choices.push(choice);
+                    Op::Chosen { column, choice: self.choices.len() - 1 }
+                }
+                None => Op::Number { column, field },
+            },
         };
         self.ops.push(op);
+    }
+
+    /// The field with the best claim on a column of times, and those of other elements, which have the time where it is
+    /// 0.
+    fn time_field(&mut self, claims: &[Claim], fields: &[FieldSpecifier]) -> Option<TimeField> {
+        let init_time = init_time(fields);
+        let mut times = best_of_elements(claims).filter_map(|field| {
+            let form = TimeForm::of_element(fields[field].element.id)?;
+            Some(TimeField { field, form, init_time, others: None })
+        });
+        let first = times.next()?;
+        let others: Vec<TimeField> = times.collect();
+        if others.is_empty() {
+            return Some(first);
+        }
+        self.other_times.push(others);
+        Some(TimeField { others: Some(self.other_times.len() - 1), ..first })
+    }
+
+    /// The fields of which each record means one, of claims on a column; `None` where there is no such choice.
+    fn choice_of(&self, claims: &[Claim], fields: &[FieldSpecifier]) -> Option<Choice> {
+        let column = claims.first()?.column;
+        let rule = match column {
+            // an element for each transport protocol (180 to 183); vlanId and dot1qVlanId, and those after the
+            // Observation Point
+            Column::SrcPort | Column::DstPort | Column::SrcVlan | Column::DstVlan => ChoiceRule::FirstSet,
+            // an element for each version of ICMP (176 to 179)
+            Column::IcmpType | Column::IcmpCode => {
+                self.field_of(Column::Protocol).map_or(ChoiceRule::FirstSet, ChoiceRule::IcmpVersion)
+            }
+            // an element for each family (9 and 29, 13 and 30)
+            Column::SrcMask | Column::DstMask => self.family().map_or(ChoiceRule::FirstSet, ChoiceRule::Family),
+            _ => return None,
+        };
+        let chosen: Vec<usize> = best_of_elements(claims).collect();
+        let fit = chosen.iter().all(|&field| usize::from(fields[field].length) <= width(column.column_type()));
+        (fit && chosen.len() > 1).then_some(Choice { rule, fields: chosen })
+    }
+
+    /// Exporters that measure flows on their way out only, count them in the elements for after the Observation Point.
+    fn place_counters(&mut self) {
+        for (counter, counter_out) in COUNTERS {
+            if self.writes(counter) {
+                continue;
+            }
+            for op in &mut self.ops {
+                if let Op::Number { column, .. } = op
+                    && *column == counter_out
+                {
+                    *column = counter;
+                }
+            }
+        }
+    }
+
+    /// Octets of frames are those of a flow where neither the record, nor a list or a section of a packet in it, may
+    /// have those of IP. They stay among the elements, for they are something else.
+    fn place_frame_octets(&mut self, fields: &[FieldSpecifier]) {
+        if self.has_lists || self.section.is_some() || self.writes(Column::Bytes) {
+            return;
+        }
+        let octets = ElementId::iana(LAYER2_OCTETS);
+        let is_meant = |field: &FieldSpecifier| field.element == octets && fits(Column::Bytes, *field);
+        if let Some(field) = fields.iter().position(is_meant) {
+            self.ops.push(Op::Number { column: Column::Bytes, field });
+        }
     }
 
     /// Records of events have one time, which is both start and end.
@@ -321,7 +325,7 @@ impl Plan {
         let Some((field, form)) = event else { return };
         for column in [Column::Start, Column::End] {
             if !self.writes(column) {
-                self.ops.push(Op::Time { column, time: TimeField { field, form, init_time: None } });
+                self.ops.push(Op::Time { column, time: TimeField { field, form, init_time: None, others: None } });
             }
         }
     }
@@ -419,11 +423,12 @@ impl Plan {
 
     fn keep_the_rest(&mut self, fields: &[FieldSpecifier], header_uptime: bool) {
         let uses = self.field_uses(fields, header_uptime);
-        for ((field, specifier), FieldUse { is_held, other_family, texts }) in fields.iter().enumerate().zip(uses) {
+        for ((field, specifier), of_field) in fields.iter().enumerate().zip(uses) {
+            let FieldUse { is_held, other_family, texts, choice } = of_field;
             let ElementId { enterprise, id } = specifier.element;
             let padding = enterprise == 0 && id == PADDING_OCTETS;
             if specifier.length != 0 && !padding && !is_held {
-                self.leftovers.push(Leftover { field, enterprise, id, other_family, texts, list: None });
+                self.leftovers.push(Leftover { field, enterprise, id, other_family, texts, choice, list: None });
             }
         }
     }
@@ -442,6 +447,9 @@ impl Plan {
         for (number, texts) in self.texts.iter().enumerate() {
             texts.fields.iter().for_each(|&field| uses[field].texts = Some(number));
         }
+        for (number, choice) in self.choices.iter().enumerate() {
+            choice.fields.iter().for_each(|&field| uses[field].choice = Some(number));
+        }
         uses
     }
 }
@@ -455,17 +463,8 @@ struct FieldUse {
     other_family: Option<usize>,
     /// See [`Leftover::texts`].
     texts: Option<usize>,
-}
-
-/// Octets that a column of numbers holds.
-fn width(column_type: ColumnType) -> usize {
-    match column_type {
-        ColumnType::U8 => 1,
-        ColumnType::U16 => 2,
-        ColumnType::U32 => 4,
-        ColumnType::U64 | ColumnType::Time => 8,
-        _ => 0,
-    }
+    /// See [`Leftover::choice`].
+    choice: Option<usize>,
 }
 
 /// Whether values of this length can go to the column at all.
@@ -510,6 +509,13 @@ fn claims_of(fields: &[FieldSpecifier]) -> Vec<Claim> {
     }
     claims.sort_unstable();
     claims
+}
+
+/// The field with the best claim of each element, of claims on a column. Of an element that a template has several
+/// times, the others are of other headers.
+fn best_of_elements(claims: &[Claim]) -> impl Iterator<Item = usize> {
+    let of_elements = claims.chunk_by(|one, other| one.rank == other.rank);
+    of_elements.filter_map(|of_element| of_element.first()).map(|claim| claim.field)
 }
 
 /// The best claims of both families, in the order of the template.

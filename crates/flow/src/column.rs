@@ -103,8 +103,8 @@ columns! {
     Protocol "protocol" U8 "" [4] [] "proto", "IP protocol number.";
     TcpFlags "tcp_flags" U16 "" [6] [] "flags", "TCP control bits, combined over all packets of the flow.";
     Tos "tos" U8 "" [5] [] "tos", "Type of service, or traffic class of IPv6.";
-    Packets "packets" U64 "packets" [2, 86, 298] [] "packets", "Packets of the flow as measured, not scaled by sampling; 1 for a sample of sFlow.";
-    Bytes "bytes" U64 "octets" [1, 85, 231] [] "bytes", "Octets of the flow as measured, IP header included, not scaled by sampling. For sFlow the length of the IP packet (of the outermost one), or of what the frame carries when it is no IP; the length of the frame is element 352.";
+    Packets "packets" U64 "packets" [2, 86, 298] [] "packets", "Packets of the flow as measured, not scaled by sampling; 1 for a sample of sFlow. Of exporters that count packets after the Observation Point only (elements 24, 172) these.";
+    Bytes "bytes" U64 "octets" [1, 85, 231] [] "bytes", "Octets of the flow as measured, IP header included, not scaled by sampling. For sFlow the length of the IP packet (of the outermost one), or of what the frame carries when it is no IP; the length of the frame is element 352. Of exporters that count octets after the Observation Point only (elements 23, 171) these, and of exporters that count those of frames only element 352.";
     NextHop "next_hop" Address "" [15, 62] [] "next hop", "Address of the next router.";
     InIf "in_if" U32 "" [10] [] "in if", "SNMP index of the interface that the flow came in by.";
     OutIf "out_if" U32 "" [14] [] "out if", "SNMP index of the interface that the flow went out by.";

@@ -180,13 +180,13 @@ fn append(
     builder.u32(Column::ObservationDomain).repeat(domain.key.domain, rows);
     builder.u8(Column::ExportVersion).repeat(domain.key.version, rows);
     let plan = &compiled.plan;
-    let known = KnownOfDomain { key: domain.key, templates: &domain.templates, names };
+    let own = KnownSamplers { named: &domain.samplers, unnamed: &domain.samplers, of_domain: None };
+    let samplers = shared.map_or(own, |shared| shared.known_to(domain.key.domain));
+    let in_force = SamplingInForce::of(&plan.selection, compiled.template.id(), samplers);
+    let known = KnownOfDomain { key: domain.key, templates: &domain.templates, names, sampling: &in_force };
     let undecodable = columns::write(plan, records, clock, &known, builder);
     time_flags::write(plan, records, clock, domain.key.session.transport, builder);
     if !plan.has_sampling_interval {
-        let own = KnownSamplers { named: &domain.samplers, unnamed: &domain.samplers, of_domain: None };
-        let known = shared.map_or(own, |shared| shared.known_to(domain.key.domain));
-        let in_force = SamplingInForce::of(&plan.selection, compiled.template.id(), known);
         write_sampling(&in_force, plan.probability, records, builder);
     }
     undecodable

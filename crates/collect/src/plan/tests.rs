@@ -145,6 +145,37 @@ fn a_second_field_for_a_column_is_kept() {
 }
 
 #[test]
+fn counters_after_the_observation_point_are_those_of_the_flow_where_it_has_no_others() {
+    let placed = |fields: &[(u32, u16, u16)]| {
+        let plan = compile(&template(fields), false);
+        let columns = plan.ops.iter().map(|op| op.column()).collect::<Vec<_>>();
+        (columns, plan.leftovers.iter().map(|leftover| leftover.id).collect::<Vec<_>>())
+    };
+    // postOctetDeltaCount and postPacketDeltaCount, and their totals
+    assert_eq!(placed(&[(0, 23, 4), (0, 24, 4)]), (vec![Column::Bytes, Column::Packets], vec![]));
+    assert_eq!(placed(&[(0, 171, 8), (0, 172, 8)]), (vec![Column::Bytes, Column::Packets], vec![]));
+    let both = vec![Column::Packets, Column::Bytes, Column::BytesOut, Column::PacketsOut];
+    assert_eq!(placed(&[(0, 1, 4), (0, 2, 4), (0, 23, 4), (0, 24, 4)]), (both, vec![]));
+}
+
+#[test]
+fn octets_of_frames_are_those_of_the_flow_where_it_has_no_others() {
+    let placed = |fields: &[(u32, u16, u16)]| {
+        let plan = compile(&template(fields), false);
+        let bytes = plan.ops.iter().filter(|op| op.column() == Column::Bytes).copied().collect::<Vec<_>>();
+        (bytes, plan.leftovers.iter().any(|leftover| leftover.id == 352))
+    };
+    let of_field = |field| vec![Op::Number { column: Column::Bytes, field }];
+    // they are something else, which the elements say
+    assert_eq!(placed(&[(0, 352, 8), (0, 2, 8)]), (of_field(0), true));
+    assert_eq!(placed(&[(0, 352, 8), (0, 1, 8)]), (of_field(1), true));
+    assert_eq!(placed(&[(0, 352, 8), (0, 23, 8)]), (of_field(1), true));
+    // dataLinkFrameSection and basicList, which may have those of IP
+    assert_eq!(placed(&[(0, 352, 8), (0, 315, VARIABLE_LENGTH)]), (vec![], true));
+    assert_eq!(placed(&[(0, 352, 8), (0, 291, VARIABLE_LENGTH)]), (vec![], true));
+}
+
+#[test]
 fn a_field_too_wide_for_its_column_is_written_and_kept() {
     let plan = compile(&template(&[(0, 7, 4)]), false);
     assert_eq!(plan.ops, [Op::Number { column: Column::SrcPort, field: 0 }]);
@@ -177,6 +208,16 @@ fn an_uptime_is_kept_where_no_header_tells_what_it_counts_from() {
 }
 
 #[test]
+fn forms_of_times_are_a_choice_and_one_is_none() {
+    let plan = compile(&template(&[(0, 22, 4), (0, 150, 4), (0, 150, 4), (0, 152, 8)]), true);
+    let time = |field, form, others| TimeField { field, form, init_time: None, others };
+    assert_eq!(plan.ops, [Op::Time { column: Column::Start, time: time(3, TimeForm::Millis, Some(0)) }]);
+    assert_eq!(plan.other_times, [[time(1, TimeForm::Seconds, None), time(0, TimeForm::Uptime, None)]]);
+    let plan = compile(&template(&[(0, 22, 4), (0, 153, 8)]), true);
+    assert_eq!((plan.other_times.len(), plan.needs_uptime), (0, true));
+}
+
+#[test]
 fn a_duration_is_kept_where_no_column_holds_it() {
     let kept = |fields: &[(u32, u16, u16)], header_uptime| {
         let plan = compile(&template(fields), header_uptime);
@@ -200,13 +241,50 @@ fn few_fields_of_text_are_looked_at_for_one_column() {
     assert_eq!((plan.leftovers.len(), kept), (200, 196), "the others are kept as they are");
 }
 
+/// Cisco, Flexible `NetFlow`: `udpSourcePort` and `tcpSourcePort`.
+#[test]
+fn ports_of_two_transports_are_a_choice() {
+    let plan = compile(&template(&[(0, 182, 2), (0, 180, 2)]), false);
+    assert_eq!(plan.ops, [Op::Chosen { column: Column::SrcPort, choice: 0 }]);
+    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::FirstSet, fields: vec![1, 0] }]);
+    // one of them is no choice, and neither is the same of two headers: the innermost is meant
+    let plan = compile(&template(&[(0, 182, 2), (0, 181, 2)]), false);
+    let expected = [(Column::SrcPort, 0), (Column::DstPort, 1)].map(|(column, field)| Op::Number { column, field });
+    assert_eq!((plan.ops, plan.choices, plan.leftovers), (expected.to_vec(), Vec::new(), Vec::new()));
+    let plan = compile(&template(&[(0, 7, 2), (0, 7, 2)]), false);
+    assert_eq!((plan.ops, plan.choices.len()), (vec![Op::Number { column: Column::SrcPort, field: 1 }], 0));
+    // what the column may not hold is not chosen
+    let plan = compile(&template(&[(0, 180, 2), (0, 182, 4)]), false);
+    assert_eq!(plan.ops, [Op::Number { column: Column::SrcPort, field: 0 }]);
+    let places: Vec<_> = compile(&template(&[(0, 180, 2); 200]), false).ops;
+    assert_eq!(places.len(), 1);
+}
+
+#[test]
+fn types_of_both_versions_of_icmp_are_a_choice_by_the_protocol() {
+    let plan = compile(&template(&[(0, 4, 1), (0, 178, 1), (0, 176, 1)]), false);
+    assert!(plan.ops.contains(&Op::Chosen { column: Column::IcmpType, choice: 0 }));
+    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::IcmpVersion(0), fields: vec![2, 1] }]);
+    let plan = compile(&template(&[(0, 4, 1), (0, 178, 1)]), false);
+    assert!(plan.ops.contains(&Op::Number { column: Column::IcmpType, field: 1 }));
+}
+
+#[test]
+fn lengths_of_prefixes_of_both_families_are_a_choice_by_the_addresses() {
+    let plan = compile(&template(&[(0, 9, 1), (0, 29, 1), (0, 12, 4), (0, 28, 16)]), false);
+    let rule = ChoiceRule::Family(FamilyFields([None, Some((2, 3))]));
+    assert_eq!(plan.choices, [Choice { rule, fields: vec![0, 1] }]);
+    let plan = compile(&template(&[(0, 9, 1), (0, 29, 1), (0, 12, 4)]), false);
+    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::FirstSet, fields: vec![0, 1] }]);
+}
+
 #[test]
 fn both_address_families_in_one_template() {
     let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
     assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);
     assert_eq!(
         plan.leftovers,
-        [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), texts: None, list: None }]
+        [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), texts: None, choice: None, list: None }]
     );
 }
 

@@ -146,6 +146,11 @@ impl<'a> SamplingInForce<'a> {
         Self::ByPart(ByPart { fields, samplers: unnamed, known, sequence, of_template, others })
     }
 
+    /// Whether no record has any.
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self, Self::OfAll(None))
+    }
+
     /// That of one record; records name sampler 0 when there was none.
     pub(crate) fn of_record(&self, records: Records<'_>, record: usize) -> Option<u32> {
         match *self {

@@ -157,9 +157,12 @@ fn in_flow(header: &HeaderSeen, record: &Record, row: &Row, field: &Field, their
         }
         return Err(format!("{enterprise}/{id} has no column and is not among the elements"));
     };
-    let found = row.cells.get(&column);
+    let counter = placement::COUNTERS_OUT.iter().find(|(counter_out, _)| *counter_out == column);
+    let found = row.cells.get(&column).or_else(|| counter.and_then(|(_, counter)| row.cells.get(counter)));
     let agrees = match (found, theirs) {
-        (Some(Cell::Number(ours)), Expected::Number(theirs)) => ours == theirs,
+        (Some(Cell::Number(ours)), Expected::Number(theirs)) => {
+            ours == theirs || *theirs == 0 && placement::is_chosen(record, column)
+        }
         (Some(Cell::Octets(ours)), Expected::Address(theirs)) => {
             weir_flow::address::to_ip(ours) == Some(*theirs) || other_family_is_set(record, column, field)
         }
@@ -168,6 +171,7 @@ fn in_flow(header: &HeaderSeen, record: &Record, row: &Row, field: &Field, their
         // Times in another unit, or uptimes, are compared with what they mean.
         (Some(Cell::Time(ours)), Expected::Number(_) | Expected::Time(_)) => {
             placement::time_ms(header, record, field) == Some(*ours)
+                || placement::time_meant(column, record, field) != field
         }
         (Some(Cell::Octets(ours)), Expected::Number(theirs)) => value::be_uint(ours) == Some(*theirs),
         _ => false,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use weir_flow::registry::{self, DataType};
 use weir_flow::{Column, ColumnType};
-use weir_wire::value;
+use weir_wire::{ElementId, value};
 
 use crate::inputs::Datagram;
 use crate::rows::{Cell, Row};
@@ -154,10 +154,17 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
         }
         let winner = winners.iter().find(|(_, fields)| fields.contains(&position));
         let kept = match winner {
-            Some((column, fields)) if fields.len() == 2 => {
-                place_either(*column, [&record.fields[fields[0]], &record.fields[fields[1]]], field, &mut cells)
+            Some((column, fields)) if CHOICES.contains(column) && fields.len() > 1 => {
+                let meant = meant(*column, fields, record);
+                let number = meant.and_then(|meant| value::be_uint(&record.fields[meant].octets));
+                cells.extend(number.map(|number| (*column, Cell::Number(number))));
+                meant == Some(position) || !is_set(field)
             }
-            Some((column, _)) => match cell(*column, header, record, field) {
+            Some((column, fields)) if fields.len() == 2 => {
+                let both = [&record.fields[fields[0]], &record.fields[fields[1]]];
+                place_either(*column, both, (record, field), &mut cells)
+            }
+            Some((column, _)) => match cell(*column, header, record, time_meant(*column, record, field)) {
                 Some(cell) => {
                     cells.insert(*column, cell);
                     keeps_all(*column, header, record, field)
@@ -177,6 +184,9 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
         if bits.len() == 2 && !cells.contains_key(&column) {
             cells.insert(column, Cell::Number(bits[0] | bits[1]));
         }
+    }
+    if let Some(octets) = frame_octets(record).filter(|_| !winners.contains_key(&Column::Bytes)) {
+        cells.insert(Column::Bytes, Cell::Number(octets));
     }
     let of_icmp = matches!(cells.get(&Column::Protocol), Some(Cell::Number(1 | 58)));
     let of_ipv6 = cells.get(&Column::Protocol) == Some(&Cell::Number(58));
@@ -234,12 +244,83 @@ fn place_text(column: Column, record: &Record, position: usize) -> (Option<Vec<u
     ((at == position).then_some(text), said(field).is_empty() || said(field) == said(shown) && is_whole)
 }
 
-/// Addresses of both families for one column: the one that is set, the innermost when both are, the IPv4 address when
-/// none is. Yields whether `field` needs no place among the elements.
-fn place_either(column: Column, both: [&Field; 2], field: &Field, cells: &mut BTreeMap<Column, Cell>) -> bool {
-    let is_set = |field: &Field| field.octets.iter().any(|octet| *octet != 0);
-    let v4 = if both[0].length == 4 { both[0] } else { both[1] };
-    let chosen = both.into_iter().rev().find(|field| is_set(field)).unwrap_or(v4);
+/// Columns that exporters have several fields for and fill with zeros but for one.
+const CHOICES: [Column; 8] = [
+    Column::SrcPort,
+    Column::DstPort,
+    Column::IcmpType,
+    Column::IcmpCode,
+    Column::SrcMask,
+    Column::DstMask,
+    Column::SrcVlan,
+    Column::DstVlan,
+];
+
+/// Whether a record has several fields for a column, of which it is decided by record which is meant.
+pub(crate) fn is_chosen(record: &Record, column: Column) -> bool {
+    CHOICES.contains(&column) && winners(record).get(&column).is_some_and(|fields| fields.len() > 1)
+}
+
+fn is_set(field: &Field) -> bool {
+    field.octets.iter().any(|octet| *octet != 0)
+}
+
+/// The field with the time of a column of times: in place of one that is 0, the best of those that are set. Of other
+/// columns the field itself.
+pub(crate) fn time_meant<'r>(column: Column, record: &'r Record, field: &'r Field) -> &'r Field {
+    if column.column_type() != ColumnType::Time || is_set(field) {
+        return field;
+    }
+    let rank = |field: &Field| {
+        let (of_element, rank) = Column::of_element(field.element.enterprise, field.element.id)?;
+        (of_element == column && fits(column, field) && is_set(field)).then_some(rank)
+    };
+    let set = record.fields.iter().filter_map(|field| Some((rank(field)?, field)));
+    set.min_by_key(|(rank, _)| *rank).map_or(field, |(_, field)| field)
+}
+
+/// Whether a flow is of IPv6, in a record with addresses of both families: by the source, or by the destination where
+/// the source is not set.
+fn is_ipv6(record: &Record) -> Option<bool> {
+    let winners = winners(record);
+    let pairs = [Column::SrcAddr, Column::DstAddr].map(|column| winners.get(&column).filter(|pair| pair.len() == 2));
+    let mut pairs = pairs.into_iter().flatten().peekable();
+    pairs.peek()?;
+    let set = pairs.find_map(|pair| pair.iter().rev().find(|position| is_set(&record.fields[**position])));
+    Some(set.is_some_and(|&position| record.fields[position].length == 16))
+}
+
+/// Of the fields of a choice the one that a record means: that of the version of ICMP by the protocol, if there is one,
+/// and that of the family of the addresses; else the first that is set, or the first.
+fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
+    let protocol = winners(record).get(&Column::Protocol).map(|fields| &record.fields[fields[0]]);
+    match (column, protocol) {
+        (Column::IcmpType | Column::IcmpCode, Some(protocol)) => match value::be_uint(&protocol.octets)? {
+            1 => Some(fields[0]),
+            58 => Some(fields[1]),
+            _ => None,
+        },
+        (Column::SrcMask | Column::DstMask, _) if is_ipv6(record).is_some() => {
+            Some(fields[usize::from(is_ipv6(record) == Some(true))])
+        }
+        _ => {
+            let set = fields.iter().find(|position| is_set(&record.fields[**position]));
+            set.or(fields.first()).copied()
+        }
+    }
+}
+
+/// Addresses of both families for one column: the one that is set, the innermost when both are, that of the flow's
+/// family when none is. Yields whether `field` needs no place among the elements.
+fn place_either(
+    column: Column,
+    both: [&Field; 2],
+    (record, field): (&Record, &Field),
+    cells: &mut BTreeMap<Column, Cell>,
+) -> bool {
+    let length = if is_ipv6(record) == Some(true) { 16 } else { 4 };
+    let zeros = if both[0].length == length { both[0] } else { both[1] };
+    let chosen = both.into_iter().rev().find(|field| is_set(field)).unwrap_or(zeros);
     cells.insert(column, Cell::Octets(chosen.octets.clone()));
     field == chosen || !is_set(field)
 }
@@ -255,6 +336,17 @@ const INNERMOST: [Column; 7] = [
     Column::Tos,
 ];
 
+/// Counters after the Observation Point, and those that they are where a record has none of these.
+pub(crate) const COUNTERS_OUT: [(Column, Column); 2] =
+    [(Column::BytesOut, Column::Bytes), (Column::PacketsOut, Column::Packets)];
+
+/// Octets of frames in a record that has no others, nor a list or a section of a packet that may have them.
+fn frame_octets(record: &Record) -> Option<u64> {
+    let elsewhere = [104, 291, 292, 293, 313, 315];
+    let is_elsewhere = elsewhere.iter().any(|id| record.iana(*id).is_some());
+    record.iana(352).filter(|_| !is_elsewhere).and_then(|field| value::be_uint(&field.octets))
+}
+
 /// Which fields fill which column: the one whose element stands first in the table of columns, and of an address
 /// the other family as well.
 fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
@@ -263,6 +355,13 @@ fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
         let Some((column, rank)) = Column::of_element(field.element.enterprise, field.element.id) else { continue };
         if fits(column, field) {
             claims.entry(column).or_default().push((rank, position));
+        }
+    }
+    for (counter_out, counter) in COUNTERS_OUT {
+        if !claims.contains_key(&counter)
+            && let Some(of_out) = claims.remove(&counter_out)
+        {
+            claims.insert(counter, of_out);
         }
     }
     let winner = |(column, claims): (Column, Vec<(usize, usize)>)| {
@@ -280,6 +379,17 @@ fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
             let other = best(&mut claims.iter().filter(|claim| length(claim.1) != length(fields[0])));
             fields.extend(other);
             fields.sort_unstable();
+        }
+        if CHOICES.contains(&column) {
+            let mut ranks: Vec<usize> = claims.iter().map(|claim| claim.0).collect();
+            ranks.sort_unstable();
+            ranks.dedup();
+            let all = ranks.iter().filter_map(|rank| best(&mut claims.iter().filter(|claim| claim.0 == *rank)));
+            let all: Vec<usize> = all.collect();
+            let widest = all.iter().map(|&position| record.fields[position].length).max().unwrap_or(0);
+            if widest <= (limit(column).count_ones() / 8) as u16 {
+                fields = all;
+            }
         }
         (column, fields)
     };
@@ -311,7 +421,7 @@ fn limit(column: Column) -> u64 {
 fn cell(column: Column, header: &HeaderSeen, record: &Record, field: &Field) -> Option<Cell> {
     match column.column_type() {
         ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Some(Cell::Octets(field.octets.clone())),
-        ColumnType::Time => time_ms(header, record, field).map(Cell::Time),
+        ColumnType::Time => time_ms(header, record, field).map(|ms| Cell::Time(before_end(header, record, field, ms))),
         _ => value::be_uint(&field.octets).filter(|value| *value <= limit(column)).map(Cell::Number),
     }
 }
@@ -329,6 +439,17 @@ fn keeps_all(column: Column, header: &HeaderSeen, record: &Record, field: &Field
             _ => false,
         },
         _ => true,
+    }
+}
+
+/// A start by an uptime that comes out after the end and after the export is once around the counter before.
+fn before_end(header: &HeaderSeen, record: &Record, field: &Field, start_ms: i64) -> i64 {
+    let counts = |field: &&Field| value::be_uint(&field.octets).is_some_and(|uptime| uptime < 946_684_800_000);
+    let is_start = field.element == ElementId::iana(22) && counts(&field);
+    let end = record.iana(21).filter(counts).filter(|_| is_start);
+    match end.and_then(|end| time_ms(header, record, end)) {
+        Some(end_ms) if start_ms > end_ms && start_ms > header.export_ms + 300_000 => start_ms - (1 << 32),
+        _ => start_ms,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Messages through a whole decoder.
 
+mod choices;
 mod parts;
 mod records;
 mod sampling;

@@ -465,3 +465,44 @@ fn options_are_in_force_for_records_whose_probability_says_nothing() {
     assert_eq!(interval(8, &0.5_f64.to_be_bytes()), Some(2));
     assert_eq!(interval(8, &1e-12_f64.to_be_bytes()), None, "it says something, which the column cannot hold");
 }
+
+/// Fields of exporters that have their rate in options, and in every record a field for it that says nothing: 0, or a
+/// `samplingPacketInterval` of 1.
+#[test]
+fn options_are_in_force_for_records_whose_interval_says_nothing() {
+    let interval = |fields: &[Field], record: &[u8]| {
+        let mut exporter = Exporter::new();
+        exporter.netflow9(0, &template(256, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 100]]);
+        let fields: Vec<Field> = [(0, 8, 4)].into_iter().chain(fields.iter().copied()).collect();
+        let record = [&[10, 0, 0, 1][..], record].concat();
+        exporter.netflow9(0, &template(257, &fields, 0), &[&record]);
+        intervals(&mut exporter)[0]
+    };
+    // samplingInterval, samplerRandomInterval, and both
+    assert_eq!(interval(&[(0, 34, 4)], &[0; 4]), Some(100));
+    assert_eq!(interval(&[(0, 50, 1)], &[0]), Some(100));
+    assert_eq!(interval(&[(0, 34, 1), (0, 50, 1)], &[0, 0]), Some(100));
+    // samplingPacketInterval alone, and next to samplingPacketSpace; samplingSize of samplingPopulation
+    assert_eq!([interval(&[(0, 305, 1)], &[0]), interval(&[(0, 305, 1)], &[1])], [Some(100); 2]);
+    assert_eq!(interval(&[(0, 305, 1), (0, 306, 1)], &[0, 0]), Some(100));
+    assert_eq!(interval(&[(0, 309, 1), (0, 310, 1)], &[0, 0]), Some(100));
+    // what they say themselves holds: also that every packet is selected
+    assert_eq!(interval(&[(0, 34, 4)], &[0, 0, 0, 7]), Some(7));
+    assert_eq!(interval(&[(0, 34, 1)], &[1]), Some(1));
+    assert_eq!(interval(&[(0, 305, 1)], &[7]), Some(7));
+    assert_eq!(interval(&[(0, 305, 1), (0, 306, 1)], &[1, 0]), Some(1));
+    assert_eq!(interval(&[(0, 34, 8)], &[0, 0, 0, 1, 0, 0, 0, 0]), None, "it says what the column cannot hold");
+}
+
+#[test]
+fn an_interval_of_0_stays_where_options_report_none() {
+    let mut exporter = Exporter::new();
+    let flow = template(257, &[(0, 8, 4), (0, 34, 1)], 0);
+    exporter.netflow9(0, &flow, &[&[10, 0, 0, 1, 0]]);
+    assert_eq!(intervals(&mut exporter), [Some(0)]);
+    // of interfaces only one has a sampler, and each record is looked at
+    exporter.netflow9(0, &template(256, &[(0, 2, 2), (0, 34, 2)], 1), &[&[0, 7, 0, 10]]);
+    let flow = template(258, &[(0, 10, 2), (0, 34, 1)], 0);
+    exporter.netflow9(0, &flow, &[&[0, 7, 0], &[0, 7, 5], &[0, 8, 0]]);
+    assert_eq!(intervals(&mut exporter), [Some(10), Some(5), Some(0)]);
+}

@@ -1,4 +1,5 @@
-//! Times of flows whose records have one of them and for how long the flow lasted (161, 162).
+//! Times of flows whose records have one of them and for how long the flow lasted (161, 162), and of flows whose
+//! uptimes have wrapped.
 
 use arrow::array::Array;
 use arrow::datatypes::TimestampMillisecondType;
@@ -115,4 +116,63 @@ fn a_duration_of_the_opposite_direction_is_of_its_times() {
     let reverse = times_of(&flows, [Column::StartReverse, Column::EndReverse]);
     assert_eq!(reverse, [Some(TIME_MS + 100), Some(TIME_MS + 800)]);
     assert!(left(&flows).is_empty());
+}
+
+/// Flows of over 24.8 days, which half of an uptime's 32 bits hold: nfdump has 2023-10-11 04:53:20.900 for the first.
+#[test]
+fn a_flow_by_uptimes_may_have_lasted_for_weeks() {
+    let export_ms = i64::from(EXPORT_SECS) * 1_000;
+    let mut exporter = Exporter::new();
+    let times = |exporter: &mut Exporter| times_of(&exporter.flows(), [Column::Start, Column::End]);
+    // the header's uptime is 100 s, so the counter has wrapped once: the flow began 34.7 days before its end
+    let (first, last) = (100_000_u32.wrapping_sub(2_999_999_100), 99_900_u32);
+    let record = [first, last].map(u32::to_be_bytes).concat();
+    let expected = [Some(export_ms - 2_999_999_100), Some(export_ms - 100)];
+    assert_eq!(expected[0], Some(1_697_000_000_900));
+    exporter.netflow9(0, &template(256, &[(0, 22, 4), (0, 21, 4)], 0), &[&record]);
+    assert_eq!(times(&mut exporter), expected);
+    // the end first, and 64 bits
+    exporter.netflow9(0, &template(257, &[(0, 21, 4), (0, 22, 4)], 0), &[&[&record[4..], &record[..4]].concat()]);
+    assert_eq!(times(&mut exporter), expected);
+    let wide = [first, last].map(|uptime| u64::from(uptime).to_be_bytes()).concat();
+    exporter.netflow9(0, &template(258, &[(0, 22, 8), (0, 21, 8)], 0), &[&wide]);
+    assert_eq!(times(&mut exporter), expected);
+    // of IPFIX, whose records say what they count from (systemInitTimeMilliseconds)
+    let since = (export_ms - 100_000).to_be_bytes();
+    let fields = [(0, 22, 4), (0, 21, 4), (0, 160, 8)];
+    exporter.ipfix(0, &[&template(259, &fields, 0)], &[&[&record[..], &since].concat()]);
+    assert_eq!(times(&mut exporter), expected);
+    // a start that is a little after the end is what the exporter said
+    let record = [99_900_u32, 99_000].map(u32::to_be_bytes).concat();
+    exporter.netflow9(0, &template(256, &[(0, 22, 4), (0, 21, 4)], 0), &[&record]);
+    assert_eq!(times(&mut exporter), [Some(export_ms - 100), Some(export_ms - 1_000)]);
+}
+
+/// Exporters that have several forms of times in one template fill those that they do not use with zeros.
+#[test]
+fn a_time_of_zeros_is_no_time_where_another_is_set() {
+    let zero = [0_u8; 8];
+    let (first, last) = ((EXPORT_SECS - 9).to_be_bytes(), (EXPORT_SECS - 1).to_be_bytes());
+    let export_ms = i64::from(EXPORT_SECS) * 1_000;
+    let ends = [Some(export_ms - 9_000), Some(export_ms - 1_000)];
+    // seconds (150, 151) and milliseconds (152, 153), of which the latter are preferred where they are set
+    let fields = [(0, 150, 4), (0, 151, 4), (0, 152, 8), (0, 153, 8)];
+    assert_eq!(seen(&fields, &[&first, &last, &zero, &zero]), (ends, vec![150, 151]));
+    let time = TIME_MS.to_be_bytes();
+    assert_eq!(seen(&fields, &[&first, &last, &time, &time]), ([Some(TIME_MS); 2], vec![150, 151]));
+    assert_eq!(seen(&fields, &[&zero[..4], &zero[..4], &zero, &zero]).0, [Some(0); 2], "it says nothing else");
+    // the end follows from the start that is meant
+    let fields = [(0, 150, 4), (0, 152, 8), (0, 161, 4)];
+    let millis = 1_500_u32.to_be_bytes();
+    let lasted = [Some(export_ms - 9_000), Some(export_ms - 7_500)];
+    assert_eq!(seen(&fields, &[&first, &zero, &millis]), (lasted, vec![150, 161]));
+    // uptimes (22, 21), of which the exporter has 100 s at the export; also of a flow of 34.7 days
+    let fields = [(0, 152, 8), (0, 153, 8), (0, 22, 4), (0, 21, 4)];
+    for (age_of_start, age_of_end) in [(5_000_u32, 1_000_u32), (2_999_999_100, 100)] {
+        let mut exporter = Exporter::new();
+        let uptimes = [age_of_start, age_of_end].map(|age| 100_000_u32.wrapping_sub(age).to_be_bytes());
+        exporter.netflow9(0, &template(256, &fields, 0), &[&[&[0; 16][..], &uptimes.concat()[..]].concat()]);
+        let expected = [age_of_start, age_of_end].map(|age| Some(export_ms - i64::from(age)));
+        assert_eq!(times_of(&exporter.flows(), [Column::Start, Column::End]), expected);
+    }
 }
