@@ -48,7 +48,7 @@ impl Problem {
     }
 
     /// A text without the unit that its option needs, or with a wrong one.
-    fn of_unit(error: UnitError) -> Self {
+    fn of_unit(error: &UnitError) -> Self {
         Self::Because(error.message(), Some(error.hint().to_owned()))
     }
 
@@ -151,7 +151,7 @@ impl OptionText for TimeSpan {
     }
 
     fn parse_text(text: &str) -> Result<Self, Problem> {
-        text.parse().map_err(Problem::of_unit)
+        text.parse().map_err(|error| Problem::of_unit(&error))
     }
 
     fn text(&self) -> String {
@@ -169,7 +169,7 @@ impl OptionText for ByteSize {
     }
 
     fn parse_text(text: &str) -> Result<Self, Problem> {
-        text.parse().map_err(Problem::of_unit)
+        text.parse().map_err(|error| Problem::of_unit(&error))
     }
 
     fn text(&self) -> String {
@@ -190,7 +190,7 @@ impl OptionText for Rate {
     }
 
     fn parse_text(text: &str) -> Result<Self, Problem> {
-        text.parse().map_err(Problem::of_unit)
+        text.parse().map_err(|error| Problem::of_unit(&error))
     }
 
     fn text(&self) -> String {
