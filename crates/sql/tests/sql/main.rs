@@ -4,6 +4,7 @@ mod answers;
 mod control;
 mod damaged;
 mod differential;
+mod exact;
 mod files;
 mod filters;
 mod growth;
