@@ -10,6 +10,7 @@ mod names;
 mod rates;
 mod sum;
 mod times;
+mod wide_times;
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
@@ -197,6 +198,7 @@ pub(crate) fn address_arguments(name: &str) -> usize {
 
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     note_saturation(state, &SaturationFlag::default())?;
+    wide_times::register(state)?;
     ALL.iter().try_for_each(|function| state.register_udf(Arc::clone(function)).map(drop))
 }
 

@@ -5,6 +5,7 @@ mod control;
 mod damaged;
 mod differential;
 mod exact;
+mod far_times;
 mod files;
 mod filters;
 mod growth;
