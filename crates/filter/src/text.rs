@@ -1,19 +1,23 @@
 //! Conditions on texts.
 //!
 //! Names of hosts know no case (RFC 4343), resolvers play with it on purpose, and of a fingerprint nobody remembers it: so
-//! texts are compared without regard to the case of ASCII letters, unless the condition says otherwise. What speaks
+//! texts are compared without regard to the case of letters, unless the condition says otherwise. What speaks
 //! against it is that SQL's `=` sees case; for SQL there is [`TextCondition::Exactly`].
+//!
+//! Letters are folded one by one, as by the simple folding of Unicode (`CaseFolding.txt`, status C and S), but for signs that it takes
+//! for letters of ASCII: the Kelvin sign is no `k`. So a text of ASCII is like texts of ASCII only, which are compared by their
+//! octets, and which indexes of archives find; these do not know the case of other letters.
 
 use std::cmp::Ordering;
 
 /// A condition on a text. It is false when there is no text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextCondition {
-    /// The text is one of these, whatever the case of ASCII letters.
+    /// The text is one of these, whatever the case of letters.
     OneOf(TextSet),
     /// The text is this one, octet for octet.
     Exactly(String),
-    /// The text is like this pattern, whatever the case of ASCII letters: `%` stands for any characters, `_` for one, and
+    /// The text is like this pattern, whatever the case of letters: `%` stands for any characters, `_` for one, and
     /// `\` takes the meaning from the character behind it.
     Like(String),
 }
@@ -28,7 +32,7 @@ const COMPARED_MAX: usize = 4;
 impl TextSet {
     /// A set of these texts.
     pub fn new(texts: impl IntoIterator<Item = String>) -> Self {
-        let mut texts: Vec<String> = texts.into_iter().map(|text| text.to_ascii_lowercase()).collect();
+        let mut texts: Vec<String> = texts.into_iter().map(|text| text.chars().map(folded).collect()).collect();
         texts.sort_unstable();
         texts.dedup();
         Self(texts)
@@ -42,7 +46,10 @@ impl TextSet {
     /// Whether the text is one of the set.
     pub fn contains(&self, text: &str) -> bool {
         if self.0.len() <= COMPARED_MAX {
-            return self.0.iter().any(|known| known.eq_ignore_ascii_case(text));
+            let is_ascii = text.is_ascii();
+            return self.0.iter().any(|known| {
+                if is_ascii { known.eq_ignore_ascii_case(text) } else { known.chars().eq(text.chars().map(folded)) }
+            });
         }
         self.0.binary_search_by(|known| in_small_letters(known, text)).is_ok()
     }
@@ -50,7 +57,26 @@ impl TextSet {
 
 /// How a text in small letters orders against another, whatever the case of that.
 fn in_small_letters(known: &str, text: &str) -> Ordering {
-    known.bytes().cmp(text.bytes().map(|octet| octet.to_ascii_lowercase()))
+    if text.is_ascii() {
+        return known.bytes().cmp(text.bytes().map(|octet| octet.to_ascii_lowercase()));
+    }
+    // octets of UTF-8 order as letters do
+    known.chars().cmp(text.chars().map(folded))
+}
+
+/// A letter without its case. Letters beyond ASCII stay beyond it.
+fn folded(letter: char) -> char {
+    if letter.is_ascii() {
+        return letter.to_ascii_lowercase();
+    }
+    // by way of the large letter, which forms of a small one share, as final sigma does
+    let large = single(letter.to_uppercase()).unwrap_or(letter);
+    single(large.to_lowercase()).filter(|small| !small.is_ascii()).unwrap_or(letter)
+}
+
+/// The letter, where there is one alone.
+fn single(mut letters: impl Iterator<Item = char>) -> Option<char> {
+    letters.next().filter(|_| letters.next().is_none())
 }
 
 impl TextCondition {
@@ -98,7 +124,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
             }
             (None, None) => return true,
             (Some((Sign::One, rest)), Some(_)) => (text, pattern) = (letters.as_str(), rest),
-            (Some((Sign::Letter(wanted), rest)), Some(letter)) if wanted.eq_ignore_ascii_case(&letter) => {
+            (Some((Sign::Letter(wanted), rest)), Some(letter)) if folded(wanted) == folded(letter) => {
                 (text, pattern) = (letters.as_str(), rest);
             }
             _ => {
@@ -134,6 +160,7 @@ mod tests {
             ("100%", "100\\%"),
             ("a_b", "a\\_b"),
             ("mississippi", "%iss%ip%"),
+            ("M\u{fc}nchen", "m\u{dc}%"),
         ] {
             assert!(like(text, pattern), "{text} like {pattern}");
         }
@@ -165,5 +192,39 @@ mod tests {
         assert_eq!(few.texts(), ["tls"]);
         assert!(few.contains("Tls"));
         assert!(!TextCondition::Exactly("tls".to_owned()).holds("TLS"));
+    }
+
+    /// Pairs are those of `CaseFolding.txt` of Unicode 15.
+    #[test]
+    fn letters_beyond_ascii_know_no_case() {
+        let others = || (0..COMPARED_MAX).map(|number| format!("\u{e8}{number}"));
+        for (text, known) in [
+            ("\u{e9}.example", "\u{c9}.EXAMPLE"),
+            ("\u{3bf}\u{3b4}\u{3bf}\u{3c2}", "\u{39f}\u{394}\u{39f}\u{3a3}"),
+            ("\u{43c}\u{438}\u{440}", "\u{41c}\u{418}\u{420}"),
+            ("stra\u{df}e", "STRA\u{1e9e}E"),
+            ("\u{5b57}", "\u{5b57}"),
+        ] {
+            for (text, known) in [(text, known), (known, text)] {
+                let many = TextSet::new(others().chain([known.to_owned()]));
+                assert!(TextSet::new([known.to_owned()]).contains(text) && many.contains(text), "{text} and {known}");
+                assert!(is_like(text, known), "{text} and {known}");
+            }
+        }
+        // other letters, signs that only look like letters of ASCII, and what becomes two letters
+        for (text, known) in [
+            ("\u{e9}", "\u{c8}"),
+            ("\u{e9}", "e"),
+            ("\u{212a}", "k"),
+            ("\u{17f}", "S"),
+            ("\u{131}", "I"),
+            ("\u{df}", "SS"),
+        ] {
+            for (text, known) in [(text, known), (known, text)] {
+                let many = TextSet::new(others().chain([known.to_owned()]));
+                assert!(!TextSet::new([known.to_owned()]).contains(text) && !many.contains(text), "{text} and {known}");
+                assert!(!is_like(text, known), "{text} and {known}");
+            }
+        }
     }
 }

@@ -297,6 +297,7 @@ impl Rows {
     fn take(&mut self, parts: &[Part], names: &[String], values: &[String]) -> Result<(), String> {
         self.cells.clear();
         let (mut duration_ms, mut protocol, mut source, mut destination) = (None, None, None, None);
+        let mut is_icmp_by_name = false;
         for ((part, name), value) in parts.iter().zip(names).zip(values) {
             let value = value.trim();
             if matches!(part, Part::Ignored | Part::LeftOut) || cell::is_empty(value) {
@@ -306,6 +307,9 @@ impl Rows {
             match part {
                 Part::Column(column) => {
                     let read = cell::read(*column, value).ok_or_else(bad)?;
+                    if *column == Column::Protocol && self.get(Column::Protocol).is_none() {
+                        is_icmp_by_name = value.eq_ignore_ascii_case("icmp");
+                    }
                     self.set(*column, read);
                 }
                 Part::DurationSecs => duration_ms = Some(cell::secs_as_ms(value).ok_or_else(bad)?),
@@ -336,7 +340,7 @@ impl Rows {
                 Part::Ignored | Part::LeftOut => {}
             }
         }
-        self.protocol(protocol);
+        self.protocol(protocol, is_icmp_by_name);
         self.ports(source, destination);
         self.times(duration_ms)?;
         self.push();
@@ -355,15 +359,11 @@ impl Rows {
     }
 
     /// The protocol of Zeek: its number, where there is one, and else what its name tells. It calls ICMP of both families
-    /// by one name.
-    fn protocol(&mut self, number: Option<u8>) {
-        const ICMP: u64 = 1;
+    /// by one name, and so may others; a number is what it is, and so are the names of nfdump, which has one for each.
+    fn protocol(&mut self, number: Option<u8>, is_icmp_by_name: bool) {
         const ICMPV6: u8 = 58;
         let is_v6 = matches!(self.get(Column::SrcAddr), Some(Cell::Octets(address)) if address.len() == 16);
-        let named = match self.get(Column::Protocol) {
-            Some(Cell::Number(ICMP)) if is_v6 => Some(ICMPV6),
-            _ => None,
-        };
+        let named = (is_icmp_by_name && is_v6).then_some(ICMPV6);
         if let Some(number) = number.or(named) {
             self.cells.retain(|(column, _)| *column != Column::Protocol);
             self.set(Column::Protocol, Cell::Number(number.into()));

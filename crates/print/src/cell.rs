@@ -6,7 +6,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, LargeStringArray, ListArray, PrimitiveArray, StringArray, StringViewArray,
 };
 use arrow::datatypes::{
-    DataType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    DataType, Decimal128Type, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type,
 };
@@ -40,6 +40,7 @@ pub(crate) enum Cells<'a> {
     I64(&'a PrimitiveArray<Int64Type>),
     F32(&'a PrimitiveArray<Float32Type>),
     F64(&'a PrimitiveArray<Float64Type>),
+    Decimal(&'a PrimitiveArray<Decimal128Type>),
     Boolean(&'a arrow::array::BooleanArray),
     Seconds(&'a PrimitiveArray<TimestampSecondType>),
     Milliseconds(&'a PrimitiveArray<TimestampMillisecondType>),
@@ -71,6 +72,7 @@ impl<'a> Cells<'a> {
             DataType::Int64 => Self::I64(values.as_primitive()),
             DataType::Float32 => Self::F32(values.as_primitive()),
             DataType::Float64 => Self::F64(values.as_primitive()),
+            DataType::Decimal128(..) => Self::Decimal(values.as_primitive()),
             DataType::Boolean => Self::Boolean(values.as_boolean()),
             DataType::Timestamp(TimeUnit::Second, _) => Self::Seconds(values.as_primitive()),
             DataType::Timestamp(TimeUnit::Millisecond, _) => Self::Milliseconds(values.as_primitive()),
@@ -105,6 +107,7 @@ impl<'a> Cells<'a> {
             Self::I64(values) => values.is_null(row),
             Self::F32(values) => values.is_null(row),
             Self::F64(values) => values.is_null(row),
+            Self::Decimal(values) => values.is_null(row),
             Self::Boolean(values) => values.is_null(row),
             Self::Seconds(values) => values.is_null(row),
             Self::Milliseconds(values) => values.is_null(row),
@@ -157,6 +160,7 @@ impl<'a> Cells<'a> {
             Self::U16(values) => Some(values.value(row).into()),
             Self::U32(values) => Some(values.value(row).into()),
             Self::U64(values) => Some(values.value(row)),
+            Self::Decimal(values) if values.scale() == 0 => u64::try_from(values.value(row)).ok(),
             _ => None,
         }
     }
@@ -168,6 +172,14 @@ impl<'a> Cells<'a> {
             Self::I16(values) => Some(values.value(row).into()),
             Self::I32(values) => Some(values.value(row).into()),
             Self::I64(values) => Some(values.value(row)),
+            _ => None,
+        }
+    }
+
+    /// The digits of a decimal as a whole number.
+    pub(crate) fn digits(&self, row: usize) -> Option<i128> {
+        match self {
+            Self::Decimal(values) => Some(values.value(row)),
             _ => None,
         }
     }
@@ -227,6 +239,7 @@ impl<'a> Cells<'a> {
         match self {
             Self::F32(values) => push_f32(text, values.value(row)),
             Self::F64(values) => push_f64(text, values.value(row)),
+            Self::Decimal(values) => text.extend_from_slice(values.value_as_string(row).as_bytes()),
             Self::List(..) => self.push_list(row, clock, text),
             Self::Octets(values) => {
                 text.extend_from_slice(b"0x");

@@ -33,7 +33,9 @@ impl Meaning {
                 | "bytes_error_max",
                 DataType::UInt64,
             ) => Self::Counter,
-            (name, DataType::UInt64) if Column::by_name(name).is_some_and(|column| !column.spec().unit.is_empty()) => {
+            (name, DataType::UInt64 | DataType::Decimal128(_, 0))
+                if Column::by_name(name).is_some_and(|column| !column.spec().unit.is_empty()) =>
+            {
                 Self::Counter
             }
             _ => Self::Other,

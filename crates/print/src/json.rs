@@ -62,10 +62,10 @@ impl Json {
 }
 
 /// The largest whole number that every reader of JSON has exactly: beyond it a number may become another one.
-const EXACT_MAX: u64 = 1 << 53;
+const EXACT_MAX: u128 = 1 << 53;
 
 /// Rows as arrays of values, for programs that know the columns: times are milliseconds since the epoch, and whole numbers
-/// from 2^53 on are strings.
+/// from 2^53 on are strings, and so are decimals of as many digits.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -120,7 +120,8 @@ impl JsonRows {
             if let Some(ms) = cells.milliseconds(row) {
                 return push_i64(text, ms);
             }
-            let magnitude = cells.unsigned(row).or_else(|| cells.signed(row).map(i64::unsigned_abs));
+            let whole = cells.unsigned(row).or_else(|| cells.signed(row).map(i64::unsigned_abs));
+            let magnitude = whole.map(u128::from).or_else(|| cells.digits(row).map(i128::unsigned_abs));
             if magnitude.is_some_and(|magnitude| magnitude >= EXACT_MAX) {
                 text.push(b'"');
                 cells.push(row, &mut self.json.clock, text);

@@ -3,8 +3,8 @@ use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 
 use arrow::array::{
-    Array as _, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
-    TimestampMillisecondArray, UInt8Array, UInt16Array, UInt64Array,
+    Array as _, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, ListArray, RecordBatch,
+    StringArray, TimestampMillisecondArray, UInt8Array, UInt16Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use jiff::tz::TimeZone;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use weir_flow::Column;
 use weir_flow::schema::CONTENT_KEY;
 
-use crate::{Format, OutputOptions, PrintError, Printer, Texts, write_batches};
+use crate::{Format, JsonRows, OutputOptions, PrintError, Printer, Texts, write_batches};
 
 fn batch() -> RecordBatch {
     let addresses = BinaryArray::from_opt_vec(vec![
@@ -118,6 +118,25 @@ fn json_is_one_array_or_one_object_a_line() {
     let notes: ArrayRef = Arc::new(StringArray::from(vec!["a\u{9b}b\u{202e}c€"]));
     let batch = RecordBatch::try_from_iter([("note", notes)]).expect("a batch");
     assert_eq!(written(&[batch], Format::Ndjson, &options), "{\"note\":\"a\\u009bb\\u202ec€\"}\n");
+}
+
+/// Exact sums and differences of counters are decimals, and numbers like the counters themselves.
+#[test]
+fn decimals_are_numbers() {
+    let whole = Decimal128Array::from(vec![Some(-3_900), None, Some(1_i128 << 64)]);
+    let whole: ArrayRef = Arc::new(whole.with_precision_and_scale(21, 0).expect("a type"));
+    let parts = Decimal128Array::from(vec![15_000, -5, 0]).with_precision_and_scale(38, 4).expect("a type");
+    let batch =
+        RecordBatch::try_from_iter_with_nullable([("bytes", whole, true), ("mean", Arc::new(parts) as ArrayRef, true)]);
+    let batch = batch.expect("a batch");
+    let written = |format| written(std::slice::from_ref(&batch), format, &OutputOptions::default());
+    let json = "{\"bytes\":-3900,\"mean\":1.5000}\n{\"bytes\":null,\"mean\":-0.0005}\n\
+        {\"bytes\":18446744073709551616,\"mean\":0.0000}\n";
+    assert_eq!(written(Format::Ndjson), json);
+    assert_eq!(written(Format::Csv), "bytes,mean\n-3900,1.5000\n,-0.0005\n18446744073709551616,0.0000\n");
+    let mut rows = JsonRows::default();
+    rows.push(&batch);
+    assert_eq!(rows.finish(), r#"[[-3900,1.5000],[null,-0.0005],["18446744073709551616",0.0000]]"#);
 }
 
 #[test]

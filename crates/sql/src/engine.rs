@@ -27,6 +27,7 @@ use weir_series::SeriesStore;
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
 use crate::enrichment::{self, Enrichment, LoadedNames};
+use crate::exact_numbers::ExactNumbers;
 use crate::inet::AddressTypes;
 use crate::limits::batches::BoundBatches;
 use crate::limits::{self, MemoryShares};
@@ -519,6 +520,7 @@ pub(crate) fn session(
         .build();
     functions::register(&mut state).map_err(EngineError::plan)?;
     state.register_expr_planner(Arc::new(Operators)).map_err(EngineError::plan)?;
+    state.register_expr_planner(Arc::new(ExactNumbers)).map_err(EngineError::plan)?;
     limits::functions::register(&mut state, shares).map_err(EngineError::plan)?;
     Ok(state)
 }

@@ -36,6 +36,7 @@ pub mod why_empty;
 mod ask;
 mod contents;
 mod describe;
+mod exact_numbers;
 mod explain;
 mod headings;
 mod inet;

@@ -133,6 +133,26 @@ fn protocols_and_codes_of_zeek() {
     assert_eq!(texts(&batches, Column::IcmpCode), ["0", "0", "0", "0", "13", "-"]);
 }
 
+/// ICMP of IPv4 in a packet of IPv6 is what a number says, and a name of nfdump, which calls that of IPv6 ICMP6.
+#[test]
+fn icmp_between_addresses_of_version_6() {
+    let ours = "start,protocol,src_addr,dst_addr\n1,1,2001:db8::1,2001:db8::2\n1,58,2001:db8::1,2001:db8::2\n\
+        1,icmp,2001:db8::1,2001:db8::2\n1,ICMP,10.0.0.1,10.0.0.2\n";
+    let nfdump = "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes,flows\n\
+        2017-07-25 12:32:10.055,0.000,1,2001:db8::1,0,2001:db8::2,8.0,100,8400,1\n\
+        2017-07-25 12:32:10.055,0.000,ICMP,2001:db8::1,0,2001:db8::2,8.0,100,8400,1\n\
+        2017-07-25 12:32:10.055,0.000,ICMP6,2001:db8::1,0,2001:db8::2,128.0,100,8400,1\n";
+    let rwcut = "sIP|dIP|sPort|dPort|pro|sTime|\n2001:db8::1|2001:db8::2|0|2048|1|2009/02/12T00:00:00.123|\n";
+    for (text, expected) in
+        [(ours, ["1", "58", "58", "1"].as_slice()), (nfdump, ["1", "1", "58"].as_slice()), (rwcut, ["1"].as_slice())]
+    {
+        let (_folder, path) = written("flows.csv", text);
+        let (batches, lost) = read(&path, None, &[]);
+        assert_eq!(lost.records, 0, "{lost:?}");
+        assert_eq!(texts(&batches, Column::Protocol), expected, "{text}");
+    }
+}
+
 /// As in the manual of rwcut, with its blanks.
 #[test]
 fn rwcut() {

@@ -91,7 +91,10 @@ fn of_text(index: &SegmentIndex, column: Column, condition: &TextCondition) -> R
     match condition {
         TextCondition::OneOf(set) if set.texts().len() <= RANGES_MAX => {
             for text in set.texts() {
-                pages.may.or(&index.pages_of_text(column, text)?);
+                // beyond ASCII, indexes take a large letter and its small one for two
+                let of_one =
+                    if text.is_ascii() { index.pages_of_text(column, text) } else { index.pages_with_text(column) };
+                pages.may.or(&of_one?);
             }
         }
         TextCondition::Exactly(text) => pages.may = index.pages_of_text(column, text)?,

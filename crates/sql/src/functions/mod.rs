@@ -10,13 +10,14 @@ mod names;
 mod rates;
 mod sum;
 mod times;
+mod wide_times;
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -67,6 +68,21 @@ impl ScalarUDFImpl for RowFunction {
         &self.signature
     }
 
+    /// For functions of counters, which take decimals for them too.
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let TypeSignature::OneOf(forms) = &self.signature.type_signature else {
+            return plan_err!("Failed to coerce arguments of '{}'", self.name);
+        };
+        let Some(TypeSignature::Exact(plain)) = forms.first() else {
+            return plan_err!("Failed to coerce arguments of '{}'", self.name);
+        };
+        let taken = plain.iter().zip(types).map(|(plain, given)| match (plain, given) {
+            (DataType::UInt64, DataType::Decimal128(_, 0)) => given.clone(),
+            _ => plain.clone(),
+        });
+        Ok(taken.collect())
+    }
+
     fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
         Ok(self.returns.clone())
     }
@@ -92,6 +108,13 @@ impl ScalarUDFImpl for RowFunction {
 fn row_function(name: &'static str, arguments: &[DataType], returns: DataType, compute: Compute) -> Arc<ScalarUDF> {
     let signature = Signature::exact(arguments.to_vec(), Volatility::Immutable);
     Arc::new(ScalarUDF::from(RowFunction { name, signature, returns, compute }))
+}
+
+/// A function of counters, which are whole numbers of 64 bits, or decimals as sums and differences of counters are.
+fn counting_function(name: &'static str, arguments: &[DataType], compute: Compute) -> Arc<ScalarUDF> {
+    let forms = vec![TypeSignature::Exact(arguments.to_vec()), TypeSignature::UserDefined];
+    let signature = Signature::one_of(forms, Volatility::Immutable);
+    Arc::new(ScalarUDF::from(RowFunction { name, signature, returns: DataType::UInt64, compute }))
 }
 
 /// A function whose first argument is an address, as octets or as text.
@@ -149,9 +172,9 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         community_function("community_id"),
         row_function("element", &[list, Utf8], Utf8, elements::element),
         row_function("duration_ms", &[time.clone(), time.clone()], UInt64, rates::duration_ms),
-        row_function("packets_per_second", &[time.clone(), time.clone(), UInt64], UInt64, rates::packets_per_second),
-        row_function("bits_per_second", &[time.clone(), time, UInt64], UInt64, rates::bits_per_second),
-        row_function("bytes_per_packet", &[UInt64, UInt64], UInt64, rates::bytes_per_packet),
+        counting_function("packets_per_second", &[time.clone(), time.clone(), UInt64], rates::packets_per_second),
+        counting_function("bits_per_second", &[time.clone(), time, UInt64], rates::bits_per_second),
+        counting_function("bytes_per_packet", &[UInt64, UInt64], rates::bytes_per_packet),
     ]
 });
 
@@ -175,6 +198,7 @@ pub(crate) fn address_arguments(name: &str) -> usize {
 
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     note_saturation(state, &SaturationFlag::default())?;
+    wide_times::register(state)?;
     ALL.iter().try_for_each(|function| state.register_udf(Arc::clone(function)).map(drop))
 }
 

@@ -18,7 +18,7 @@ const MONDAY_TO_EPOCH: i64 = 3;
 
 /// How wide buckets are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Width {
+pub(super) enum Width {
     /// So many milliseconds, from local midnight or a whole part of it.
     Millis(i64),
     /// So many local days.
@@ -55,7 +55,7 @@ impl Width {
 }
 
 /// Buckets of one width in one zone, and the one that was met last.
-struct Buckets {
+pub(super) struct Buckets {
     width: Width,
     zone: TimeZone,
     /// First millisecond of the last bucket, and the first that may be in another one.
@@ -63,7 +63,12 @@ struct Buckets {
 }
 
 impl Buckets {
-    fn start(&mut self, ms: i64) -> Option<i64> {
+    pub(super) fn new(width: Width, zone: TimeZone) -> Self {
+        Self { width, zone, last: (0, 0) }
+    }
+
+    /// When the bucket of a time begins; `None` beyond the year 9999.
+    pub(super) fn start(&mut self, ms: i64) -> Option<i64> {
         if (self.last.0..self.last.1).contains(&ms) {
             return Some(self.last.0);
         }
@@ -143,7 +148,7 @@ pub(super) fn time_bucket(arguments: &[ArrayRef]) -> Result<ArrayRef> {
         let texts = (width_text, zone_name);
         let mut buckets = match known.take() {
             Some((of, buckets)) if of == texts => buckets,
-            _ => Buckets { width: Width::parse(width_text)?, zone: zone(zone_name)?, last: (0, 0) },
+            _ => Buckets::new(Width::parse(width_text)?, zone(zone_name)?),
         };
         starts.append_option(buckets.start(time));
         known = Some((texts, buckets));

@@ -204,3 +204,31 @@ fn filters_in_plans_take_what_their_masks_take() {
     }
     assert!(taken > 10_000, "the filters take next to nothing: {taken}");
 }
+
+/// In segments, too, whose indexes know the case of these letters.
+#[test]
+fn texts_are_found_whatever_the_case_of_letters_beyond_ascii() {
+    let names = ["\u{c9}.example", "\u{e9}.EXAMPLE", "e.example", "\u{41f}\u{43e}\u{447}\u{442}\u{430}.example"];
+    let mut builder = FlowBatchBuilder::new(names.len());
+    for (id, name) in (0..).zip(names) {
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(NEW_YEAR_MS));
+        builder.u64(Column::FlowId).push(Some(id));
+        builder.text(Column::ServerName).push(Some(name.as_bytes()));
+    }
+    let flows = builder.finish();
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), std::slice::from_ref(&flows), &[]);
+    let cases: [(&str, &[u64]); 6] = [
+        ("sni '\u{e9}.example'", &[0, 1]),
+        ("sni '\u{c9}.EXAMPLE'", &[0, 1]),
+        ("sni in ['\u{41f}\u{41e}\u{427}\u{422}\u{410}.example', 'E.example']", &[2, 3]),
+        ("sni like '\u{43f}%'", &[3]),
+        ("sni exactly '\u{e9}.EXAMPLE'", &[1]),
+        ("not sni '\u{e9}.example'", &[2, 3]),
+    ];
+    for (filter, expected) in cases {
+        let predicate = parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
+        assert_eq!(passing(&engine, &predicate), expected, "{filter}");
+    }
+}

@@ -4,6 +4,8 @@ mod answers;
 mod control;
 mod damaged;
 mod differential;
+mod exact;
+mod far_times;
 mod files;
 mod filters;
 mod growth;

@@ -241,7 +241,7 @@ fn what_panes_made_is_combined_however_flows_are_delivered() {
 }
 
 /// Statements that sum rows up, over one window of an hour.
-const SUMS: [&str; 7] = [
+const SUMS: [&str; 8] = [
     "SELECT src_port, count(*) AS n, sum(bytes) AS s, min(bytes) AS l, max(bytes) AS u, count(DISTINCT dst_port) AS d \
      FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY src_port",
     "SELECT count(*) AS n, avg(bytes) AS mean, sum(bytes_scaled) AS s FROM TUMBLE(flows, received, INTERVAL '1' HOUR)",
@@ -258,6 +258,9 @@ const SUMS: [&str; 7] = [
     "SELECT dst_port, count(DISTINCT src_port) AS d FROM TUMBLE(flows, received, INTERVAL '1' HOUR) WHERE dst_port IN \
      (SELECT dst_port FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY 1 HAVING dst_port * count(*) >= 2 * count(*)) \
      GROUP BY dst_port",
+    // below zero for most flows
+    "SELECT src_port, sum(bytes) - sum(dst_port) AS b, sum(dst_port - bytes) AS s, min(dst_port - bytes) AS l \
+     FROM TUMBLE(flows, received, INTERVAL '1' HOUR) GROUP BY src_port",
 ];
 
 /// Of a window that is long, rows go while it is open.

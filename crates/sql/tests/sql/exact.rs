@@ -1,0 +1,136 @@
+//! Sums, differences and products of whole numbers: none begins again at the other end of its type. Expected numbers are those of
+//! Python, whose whole numbers have no ends.
+
+use datafusion::common::ScalarValue;
+use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
+use weir_sql::{Engine, ParameterValue, QueryControl};
+
+use crate::rows::{NEW_YEAR_MS, engine, lines};
+
+/// More back than forth; a counter as large as a number with a sign can be; the largest there is.
+fn flows() -> FlowBatch {
+    let mut builder = FlowBatchBuilder::new(3);
+    for (second, bytes, bytes_reverse, packets) in
+        [(0, 100, 4_000, 3), (1, i64::MAX as u64, 7, 3), (2, u64::MAX, 0, u64::MAX)]
+    {
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(NEW_YEAR_MS + second * 1_000));
+        builder.time(Column::Start).push(Some(NEW_YEAR_MS));
+        builder.time(Column::End).push(Some(NEW_YEAR_MS + 1_000));
+        builder.u16(Column::SrcPort).push(Some(22));
+        builder.u16(Column::DstPort).push(Some(65_535));
+        builder.u64(Column::Bytes).push(Some(bytes));
+        builder.u64(Column::BytesReverse).push(Some(bytes_reverse));
+        builder.u64(Column::Packets).push(Some(packets));
+    }
+    builder.finish()
+}
+
+fn answers(engine: &Engine, cases: &[(&str, &[&str])]) {
+    for (sql, expected) in cases {
+        let found = lines(engine.sql(sql)).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_eq!(found, *expected, "{sql}");
+    }
+}
+
+#[test]
+fn arithmetic_of_counters_is_exact() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    answers(
+        &engine,
+        &[
+            ("SELECT sum(bytes) - sum(bytes_reverse) FROM flows WHERE bytes = 100", &["-3900"]),
+            ("SELECT count(*) FROM flows WHERE bytes - bytes_reverse > 1000 AND bytes = 100", &["0"]),
+            ("SELECT bytes * packets FROM flows WHERE packets = 3 ORDER BY bytes", &["300", "27670116110564327421"]),
+            (
+                "SELECT sum(bytes) + sum(bytes) + sum(bytes) FROM flows WHERE bytes > 10000000000000000000",
+                &["55340232221128654845"],
+            ),
+            (
+                "SELECT bytes - lag(bytes) OVER (ORDER BY received DESC) FROM flows ORDER BY received",
+                &["-9223372036854775707", "-9223372036854775808", ""],
+            ),
+            ("SELECT sum(bytes - packets) FROM flows WHERE packets = 3", &["9223372036854775901"]),
+            // columns of subqueries, of parts of a union, and of the row outside
+            ("SELECT max(d) - min(d) FROM (SELECT bytes_reverse - bytes AS d FROM flows)", &["18446744073709555515"]),
+            (
+                "SELECT d FROM (SELECT bytes - bytes_reverse AS d FROM flows UNION ALL SELECT bytes FROM flows) ORDER BY d LIMIT 2",
+                &["-3900", "100"],
+            ),
+            (
+                "SELECT count(*) FROM (SELECT bytes - bytes_reverse AS d FROM flows) o \
+                 WHERE EXISTS (SELECT 1 FROM flows f WHERE f.bytes - f.bytes_reverse = o.d AND o.d < 0)",
+                &["1"],
+            ),
+            (
+                "SELECT bytes + bytes_reverse, count(*) FROM flows GROUP BY bytes + bytes_reverse ORDER BY 1 LIMIT 1",
+                &["4100,1"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn arithmetic_of_smaller_numbers_is_exact() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    answers(
+        &engine,
+        &[
+            (
+                "SELECT src_port - dst_port, dst_port + dst_port, dst_port * dst_port FROM flows LIMIT 1",
+                &["-65513,131070,4294836225"],
+            ),
+            (
+                "SELECT CAST(4294967295 AS INT UNSIGNED) * CAST(4294967295 AS INT UNSIGNED), count(*) * sum(dst_port) FROM flows",
+                &["18446744065119617025,589815"],
+            ),
+            (
+                "SELECT CAST(bytes AS BIGINT) * CAST(bytes AS BIGINT) FROM flows WHERE packets = 3 ORDER BY bytes DESC LIMIT 1",
+                &["85070591730234615847396907784232501249"],
+            ),
+            // functions get the whole numbers that they want
+            ("SELECT count(from_unixtime(to_unixtime(start) / 60 * 60)) FROM flows", &["3"]),
+            ("SELECT substr('abc', 1 + 1)", &["bc"]),
+        ],
+    );
+}
+
+/// A product beyond 38 digits is said to be one, and is no other number.
+#[test]
+fn a_product_that_has_no_room_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    assert!(lines(engine.sql("SELECT bytes * packets FROM flows")).is_err());
+}
+
+#[test]
+fn functions_of_counters_take_their_sums() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    answers(
+        &engine,
+        &[(
+            "SELECT bits_per_second(start, \"end\", bytes + bytes_reverse), packets_per_second(start, \"end\", packets + packets), \
+             bytes_per_packet(bytes + bytes_reverse, packets), bytes_per_packet(bytes - bytes_reverse, packets) FROM flows \
+             WHERE bytes = 100",
+            &["32800,6,1366,0"],
+        )],
+    );
+    assert!(lines(engine.sql("SELECT bytes_per_packet('much', packets) FROM flows")).is_err());
+}
+
+#[test]
+fn parameters_are_added_exactly_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    let asked = |sql: &str, value: ParameterValue| {
+        lines(engine.sql_with(sql, &[value], &QueryControl::default())).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    };
+    let text = |text: &str| ParameterValue::Text(text.to_owned());
+    assert_eq!(asked("SELECT bytes - $1 FROM flows WHERE bytes = 100", text("4000")), ["-3900"]);
+    assert_eq!(asked("SELECT src_port - $1 FROM flows WHERE bytes = 100", text("23")), ["-1"]);
+    let half = ParameterValue::Typed(ScalarValue::Float64(Some(0.5)));
+    assert_eq!(asked("SELECT bytes * $1 FROM flows WHERE bytes = 100", half), ["50"]);
+}
