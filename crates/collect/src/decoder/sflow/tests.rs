@@ -204,6 +204,42 @@ fn losses_are_counted_by_datagram_by_sample_and_by_the_agents_own_count() {
     assert_eq!((total(Counter::SamplesDropped), total(Counter::SequenceResets)), (3, 0));
 }
 
+/// A packet that was discarded at interface 17: the interface is the source of flow samples, too.
+fn discard(sequence: u32, drops: u32) -> Vec<u8> {
+    tagged(5, &words(&[sequence, 0, 17, drops, 17, 0, 262, 0]))
+}
+
+/// "sFlow Dropped Packet Notification Structures": numbers and drops are those of the discarded packets of the source.
+#[test]
+fn discarded_packets_have_numbers_and_drops_of_their_own() {
+    let follow = |discards: [(u32, u32); 3]| {
+        let datagrams: Vec<Vec<u8>> = (0..)
+            .zip(discards)
+            .map(|(at, (number, drops))| {
+                let samples = [flow_sample(12_000 + 2 * at, 5, &[]), discard(number, drops)];
+                datagram(1 + at, &[&samples[..], &[flow_sample(12_001 + 2 * at, 5, &[])]].concat())
+            })
+            .collect();
+        let (flows, _, decoder) = decode(&datagrams);
+        let statistics = decoder.statistics();
+        let counters = [Counter::SamplesLost, Counter::SamplesLate, Counter::SamplesDropped];
+        assert_eq!(flows.rows(), 9);
+        counters.map(|counter| statistics.total(counter))
+    };
+    assert_eq!(follow([(13_000, 40), (13_001, 40), (13_002, 40)]), [0, 0, 0]);
+    assert_eq!(follow([(1, 0), (2, 0), (3, 0)]), [0, 0, 0]);
+    // two of them did not come, and the agent could not report seven more
+    assert_eq!(follow([(13_000, 40), (13_003, 44), (13_004, 47)]), [2, 0, 7]);
+}
+
+#[test]
+fn a_source_that_reports_discarded_packets_counts_twice() {
+    let mut decoder = Decoder::new(Limits { sources_max: 1, ..Limits::default() });
+    let samples = [flow_sample(1, 0, &[]), discard(1, 0), flow_sample(2, 0, &[])];
+    decoder.datagram(SocketAddr::from(([198, 51, 100, 9], 1)), 1_000, &datagram(1, &samples));
+    assert_eq!((decoder.rows(), decoder.statistics().total(Counter::SourcesRefused)), (3, 1));
+}
+
 /// Counters samples 103 to 108 are missing, and 109 comes late; all flow samples are there.
 #[test]
 fn lost_counters_samples_leave_the_flows_complete() {
