@@ -446,11 +446,12 @@ fn vlan(number: u32) -> Option<u16> {
 /// Samples are taken on the way in or on the way out of the interface that is their source.
 fn direction(sample: &FlowSample<'_>) -> Option<u8> {
     let DataSource { class: 0, index } = sample.source else { return None };
-    // what the device itself sends comes in by none
-    let input = !sample.input.is_device() && sample.input.index()? == index;
+    let input = sample.input.index() == Some(index);
     let output = sample.output.index() == Some(index);
-    // of several output interfaces the source is one
-    let outputs = sample.output.format == 2;
+    // what the device itself sends comes in by none
+    let is_input_known = sample.input.is_device() || sample.input.index().is_some();
+    // of several output interfaces the source is one, where it is not the input interface
+    let outputs = is_input_known && sample.output.format == 2;
     match (input, output) {
         (true, false) => Some(0),
         (false, true) => Some(1),

@@ -204,6 +204,33 @@ fn losses_are_counted_by_datagram_by_sample_and_by_the_agents_own_count() {
     assert_eq!((total(Counter::SamplesDropped), total(Counter::SequenceResets)), (3, 0));
 }
 
+/// sFlow Version 5: an interface of 0 is not known, 0x3fffffff is the device itself, and the two highest bits of 2 are several.
+#[test]
+fn a_sample_was_taken_on_the_way_in_or_on_the_way_out() {
+    let direction = |input: u32, output: u32| {
+        let sample = tagged(1, &words(&[1, 17, 512, 5_000, 0, input, output, 0]));
+        number(&decode(&[datagram(1, &[sample])]).0, Column::Direction)
+    };
+    let (unknown, device, several) = (0, 0x3fff_ffff, 2 << 30 | 2);
+    for (input, output, expected) in [
+        (17, 18, Some(0)),
+        (18, 17, Some(1)),
+        (17, unknown, Some(0)),
+        (unknown, 17, Some(1)),
+        (device, 17, Some(1)),
+        (17, device, Some(0)),
+        (17, several, Some(0)),
+        (18, several, Some(1)),
+        (device, several, Some(1)),
+        (unknown, several, None),
+        (unknown, 18, None),
+        (17, 17, None),
+        (18, 19, None),
+    ] {
+        assert_eq!(direction(input, output), expected, "{input:#x} {output:#x}");
+    }
+}
+
 /// A packet that was discarded at interface 17: the interface is the source of flow samples, too.
 fn discard(sequence: u32, drops: u32) -> Vec<u8> {
     tagged(5, &words(&[sequence, 0, 17, drops, 17, 0, 262, 0]))
