@@ -429,6 +429,27 @@ fn a_section_is_read_as_far_as_it_was_exported() {
     assert_eq!(number(&flows, Column::Protocol), None);
 }
 
+/// RFC 5477: mplsLabelStackSection has octets of what the labels carry, too. The frame has a link header before them.
+#[test]
+fn a_section_of_labels_is_read_through_them() {
+    let ip = hex(VXLAN).split_off(72);
+    // labels 100 and 200, the second at the bottom of the stack
+    let labels = hex("00064040 000c8140");
+    let record = [words(&[5]), vec![0, 66, (labels.len() + ip.len()) as u8], labels.clone(), ip].concat();
+    let flows = ipfix_flow(&[(10, 4), (312, 2), (316, 65535)], &record);
+    assert_eq!(octets(&flows, Column::SrcAddr), [10, 0, 0, 1]);
+    assert_eq!(octets(&flows, Column::DstAddr), [10, 0, 0, 2]);
+    let numbers = [Column::Protocol, Column::SrcPort, Column::DstPort, Column::Bytes, Column::Packets, Column::InIf];
+    assert_eq!(numbers.map(|column| number(&flows, column)), [6, 80, 1025, 40, 1, 5].map(Some));
+    let kept = elements(&flows);
+    // label, class and bottom of the stack are three octets of each entry
+    assert!(kept.contains(&(0, 70, hex("000640"))) && kept.contains(&(0, 71, hex("000c81"))), "{kept:?}");
+    // labels without anything behind them say nothing of the packet, and nothing of its length
+    let flows = ipfix_flow(&[(10, 4), (312, 2), (316, 8)], &[words(&[5]), vec![0, 66], labels].concat());
+    assert_eq!((octets(&flows, Column::SrcAddr), number(&flows, Column::Bytes)), (Vec::new(), None));
+    assert_eq!(number(&flows, Column::Packets), Some(1));
+}
+
 /// Anybody can name any agent in a datagram.
 #[test]
 fn who_may_speak_for_an_agent_can_be_bound() {
