@@ -3,7 +3,7 @@
 //! Any sender of datagrams can fill what is limited here, and no more. [`Limits::octets_max`] is how much memory that
 //! takes at most; a test fills everything and compares.
 
-use crate::decoder::sflow::Source;
+use crate::decoder::sflow::{SampleSource, Source};
 use crate::domain::Domain;
 use crate::ledger::{ACCOUNT_OCTETS, Ledger};
 use weir_flow::SequenceKey;
@@ -40,7 +40,8 @@ pub struct Limits {
     /// go to disk or, without a folder for that, are dropped and counted under `sets_expired`.
     pub waiting_octets_max: usize,
     /// Most sources of sFlow samples whose sequence numbers are followed, all agents together; samples of others are
-    /// stored and counted under `sources_refused`. A source costs some hundred octets.
+    /// stored and counted under `sources_refused`. One that samples packets and reports discarded ones counts twice. A source
+    /// costs some hundred octets.
     pub sources_max: usize,
     /// Longest time that a Data Set waits for its template, in seconds; then it counts under `sets_expired`.
     pub waiting_secs_max: u32,
@@ -92,7 +93,8 @@ const SAMPLER_OCTETS: usize = 320;
 /// Octets of a datagram that would be known again: a list may have twice the capacity that it needs.
 const DUPLICATE_OCTETS: usize = 32;
 /// Octets of a source of sFlow samples: its place in a map that is at least half full, or of four.
-const SOURCE_OCTETS: usize = 4 * (size_of::<Source>() + 16) + 2 * (size_of::<Sequence>() + 16 + GAPS_OCTETS);
+const SOURCE_OCTETS: usize =
+    4 * (size_of::<(SampleSource, Source)>() + 8) + 2 * (size_of::<Sequence>() + 16 + GAPS_OCTETS);
 /// Octets of the gaps that an account of sequence numbers remembers.
 const GAPS_OCTETS: usize = GAPS_MAX * size_of::<Gap>();
 /// Upper bound, over all domains, of sequence gaps still undecided.

@@ -15,6 +15,8 @@ use crate::records::Records;
 const LAYER2_SECTION: u16 = 104;
 const DATA_LINK_FRAME_SECTION: u16 = 315;
 const IP_HEADER_SECTION: u16 = 313;
+/// `mplsLabelStackSection`, with as much of what the labels carry as fits (RFC 5477).
+const MPLS_LABEL_STACK_SECTION: u16 = 316;
 const DATA_LINK_FRAME_SIZE: u16 = 312;
 const DATA_LINK_FRAME_TYPE: u16 = 408;
 const SECTION_EXPORTED_OCTETS: u16 = 410;
@@ -29,7 +31,8 @@ const IEEE_802_11: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Section {
     octets: usize,
-    ip: bool,
+    /// How it begins; of a frame the records say it.
+    link: Option<LinkType>,
     frame_type: Option<usize>,
     frame_size: Option<usize>,
     exported: Option<usize>,
@@ -40,10 +43,13 @@ impl Section {
     /// The section of a template's records, when they have one.
     pub(crate) fn of(fields: &[FieldSpecifier]) -> Option<Self> {
         let field = |id| fields.iter().position(|field| (field.element.enterprise, field.element.id) == (0, id));
-        let frame = field(DATA_LINK_FRAME_SECTION).or_else(|| field(LAYER2_SECTION));
+        let frame = field(DATA_LINK_FRAME_SECTION).or_else(|| field(LAYER2_SECTION)).map(|field| (field, None));
+        let ip = || field(IP_HEADER_SECTION).map(|field| (field, Some(LinkType::Ip)));
+        let labels = || field(MPLS_LABEL_STACK_SECTION).map(|field| (field, Some(LinkType::Mpls)));
+        let (octets, link) = frame.or_else(ip).or_else(labels)?;
         Some(Self {
-            octets: frame.or_else(|| field(IP_HEADER_SECTION))?,
-            ip: frame.is_none(),
+            octets,
+            link,
             frame_type: field(DATA_LINK_FRAME_TYPE),
             frame_size: field(DATA_LINK_FRAME_SIZE),
             exported: field(SECTION_EXPORTED_OCTETS),
@@ -52,8 +58,8 @@ impl Section {
     }
 
     fn link(self, records: Records<'_>, record: usize) -> Option<LinkType> {
-        if self.ip {
-            return Some(LinkType::Ip);
+        if self.link.is_some() {
+            return self.link;
         }
         match self.frame_type.and_then(|field| records.number(field, record)) {
             None | Some(ETHERNET) => Some(LinkType::Ethernet),
@@ -75,7 +81,9 @@ impl Section {
         let octets = &octets[..exported];
         let packet = packet::dissect(link, octets);
         let before = packet.link_octets(octets) as u64;
-        let carried = number(self.frame_size).map(|size| size.saturating_sub(before));
+        // how much of the frame is before its labels is not known
+        let size = number(self.frame_size).filter(|_| self.link != Some(LinkType::Mpls));
+        let carried = size.map(|size| size.saturating_sub(before));
         ObservedPacket {
             bytes: ObservedPacket::ip_octets(&packet).or(carried),
             packet: Some(packet),

@@ -25,16 +25,17 @@ impl TextFields {
 
     /// Whether the column shows all that the octets of one of the fields say.
     pub(crate) fn shows(&self, octets: &[u8], records: Records<'_>, record: usize) -> bool {
-        let said = text::trimmed(octets);
+        let said = as_said(self.column, octets);
         said.is_empty()
-            || text::trimmed(self.shown(records, record)) == said
+            || as_said(self.column, self.shown(records, record)) == said
                 && (digest_of(self.column, octets).is_some() || text::is_clean(said))
     }
 }
 
-/// Appends a text. Of JA3 some exporters send the 16 octets of the digest, others its digits.
+/// Appends a text. Of JA3 some exporters send the 16 octets of the digest, others its digits; of names of DNS some send the last
+/// dot.
 pub(crate) fn push(target: &mut TextColumn, column: Column, octets: &[u8]) {
-    let Some(digest) = digest_of(column, octets) else { return target.push(Some(octets)) };
+    let Some(digest) = digest_of(column, octets) else { return target.push(Some(as_said(column, octets))) };
     let mut digits = [0; 32];
     for (pair, octet) in digits.chunks_exact_mut(2).zip(digest) {
         pair.copy_from_slice(&[octet >> 4, octet & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
@@ -44,4 +45,13 @@ pub(crate) fn push(target: &mut TextColumn, column: Column, octets: &[u8]) {
 
 fn digest_of(column: Column, octets: &[u8]) -> Option<&[u8; 16]> {
     octets.try_into().ok().filter(|_| column == Column::Ja3)
+}
+
+/// What the octets say in a column, however the exporter has written it.
+fn as_said(column: Column, octets: &[u8]) -> &[u8] {
+    let said = text::trimmed(octets);
+    let name = said.strip_suffix(b".").filter(|name| column == Column::DnsName && !name.is_empty());
+    // behind a backslash that none is in front of, a dot is part of a label (RFC 1035 section 5.1)
+    let is_end = |name: &&[u8]| name.iter().rev().take_while(|octet| **octet == b'\\').count() % 2 == 0;
+    name.filter(is_end).unwrap_or(said)
 }

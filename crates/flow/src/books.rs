@@ -124,8 +124,8 @@ counters! {
     ClockAheadMs "clock_ahead_ms" "Milliseconds by which the exporter's clock was ahead of ours, summed over `datagrams_decoded`; a day each at most.";
     ClockBehindMs "clock_behind_ms" "Milliseconds by which the exporter's clock was behind ours, delay included, summed over `datagrams_decoded`; a day each at most.";
     CountersStored "counters_stored" "Counters samples of sFlow that went to the tables of counters.";
-    SamplesLost "samples_lost" "Flow samples missing by the sequence numbers of sFlow's sources, those in lost datagrams included; older books have counters samples in it, where `counter_samples_lost` is not counted yet.";
-    SamplesLate "samples_late" "Flow samples that came after later ones of their source: counted as lost before, and here to be subtracted.";
+    SamplesLost "samples_lost" "Flow samples and discarded packets missing by the sequence numbers of sFlow's sources, those in lost datagrams included; older books have counters samples in it, where `counter_samples_lost` is not counted yet.";
+    SamplesLate "samples_late" "Flow samples and discarded packets that came after later ones of their source: counted as lost before, and here to be subtracted.";
     SamplesDropped "samples_dropped" "Samples that the sFlow agent could not make for lack of resources, by its own count.";
     StructuresSkipped "structures_skipped" "Samples and records of sFlow whose format is not known; records of flow samples are kept among the elements.";
     SourcesRefused "sources_refused" "Samples of sources beyond the limit on sources; stored, but their sequence is not followed.";

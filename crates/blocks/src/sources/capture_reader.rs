@@ -30,15 +30,15 @@ pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
     name: "capture-reader",
     role: Role::Source,
     inputs: &[],
-    doc: "Reads captures (pcap, pcapng) of NetFlow v5, NetFlow v9 and IPFIX datagrams, and IPFIX files (RFC 5655), one \
-          file after the other with one decoder, and hands on flows in the order of the files together with the lines \
-          of the books. Which kind a file is shows in its first octets. In IPFIX files Templates hold to the end of \
-          the file, the time of export stands for the time of reception, and the exporter is 0.0.0.0, which the file \
-          does not tell. A file that cannot be opened or read to its end is counted in files_failed and told; the other \
-          files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), \
-          datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped (of IPFIX \
-          files), times_replaced (times of reception that cannot be, or that are of more than 1000 days in one file: they \
-          are replaced by the present), octets_read, and what the books count.",
+    doc: "Reads captures (pcap, pcapng) of NetFlow, IPFIX and sFlow datagrams, and IPFIX files (RFC 5655), one file \
+          after the other with one decoder, and hands on flows in the order of the files together with the lines of \
+          the books. Which kind a file is shows in its first octets. In IPFIX files Templates hold to the end of the \
+          file, the time of export stands for the time of reception, and the exporter is 0.0.0.0, which the file \
+          does not tell. A file that cannot be opened or read to its end is counted in files_failed and told; the \
+          other files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow, IPFIX \
+          or sFlow), datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped \
+          (of IPFIX files), times_replaced (times of reception that cannot be, or that are of more than 1000 days in \
+          one file: they are replaced by the present), octets_read, and what the books count.",
     configure,
 };
 
@@ -47,7 +47,7 @@ options! {
     pub struct CaptureReaderOptions {
         /// Read these files; - means standard input.
         files: Vec<PathBuf>,
-        /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX.
+        /// Take every datagram to this port; without it, those that look like NetFlow, IPFIX or sFlow.
         port: Option<u16> => 1..=65535,
         /// Decode data by templates, and scale it by samplers, that the exporter sent from another port, for exporters that
         /// send them from different ports; wrong where several exporters share an address.

@@ -148,9 +148,21 @@ pub fn looks_like_export(payload: &[u8]) -> bool {
         (Some(5), Some(records @ 1..=60)) => {
             payload.len() >= 24 && (payload.len() <= 24 + records * 48 + 4 || is_time(long(8), long(12)))
         }
-        (Some(9), Some(records)) => payload.len() >= 20 && records > 0 && records <= payload.len(),
+        // exporters put nothing sensible into the count, too: then the time must be one, and the first set must be there
+        (Some(9), Some(0)) => {
+            let (set, length) = (word(20), word(22));
+            let is_set = set.is_some_and(|set| set < 2 || set >= 256);
+            let is_whole = length.is_some_and(|length| length >= 4 && length <= payload.len() - 20);
+            is_set && is_whole && is_time(long(8), Some(0))
+        }
+        (Some(9), Some(records)) => payload.len() >= 20 && records <= payload.len(),
         // even when the rest is damaged: version, kind of address, and the octets of a header
         (Some(0), Some(5)) => match (long(4), payload.len()) {
+            // an agent that does not know its address; zeros are common in other protocols, so the first sample must be there
+            (Some(0), 32..) => {
+                let fits = |length: Option<u32>| length.is_some_and(|length| length as usize <= payload.len() - 32);
+                long(20) != Some(0) && fits(long(20)) && long(24) != Some(0) && fits(long(28))
+            }
             (Some(1), 28..) => long(24) != Some(0),
             (Some(2), 40..) => long(36) != Some(0),
             _ => false,
@@ -207,6 +219,33 @@ mod tests {
         assert!(looks_like_export(&sampled));
         sampled[7] = 3;
         assert!(!looks_like_export(&sampled));
+    }
+
+    /// NetFlow v9 whose header counts nothing, and sFlow of an agent that does not know its address.
+    #[test]
+    fn exports_whose_header_lacks_something_are_distinguished_too() {
+        // a set of a template, of 12 octets
+        let mut counted_none =
+            [&[0, 9, 0, 0, 0, 1, 0x86, 0xa0][..], &1_700_000_000_u32.to_be_bytes(), &[0; 8]].concat();
+        counted_none.extend([0, 0, 0, 12, 1, 0, 0, 1, 0, 8, 0, 4]);
+        assert!(looks_like_export(&counted_none));
+        for (at, octet, what) in [(8, 0, "the time"), (21, 2, "the set"), (23, 13, "its length"), (23, 3, "its length")]
+        {
+            let mut other = counted_none.clone();
+            other[at] = octet;
+            assert!(!looks_like_export(&other), "{what}");
+        }
+        assert!(!looks_like_export(&counted_none[..20]));
+        // version, no address, sub-agent, number, uptime, one sample: a counters sample without records
+        let words = [5_u32, 0, 3, 1, 1_000, 1, 2, 12, 1, 3, 0];
+        let datagram = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+        assert!(looks_like_export(&datagram(&words)));
+        for (at, word, what) in [(5, 0, "samples"), (5, 13, "samples"), (6, 0, "a format"), (7, 13, "its length")] {
+            let mut other = words;
+            other[at] = word;
+            assert!(!looks_like_export(&datagram(&other)), "{what}");
+        }
+        assert!(!looks_like_export(&datagram(&words[..7])));
     }
 
     /// Reads a capture whose datagrams are all that of [`capture`], and returns how many it has and the error.

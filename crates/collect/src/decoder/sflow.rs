@@ -25,6 +25,24 @@ const STRUCTURES: u32 = 1 << 31;
 const EXPORTER_IPV4_ADDRESS: u16 = 130;
 const EXPORTER_IPV6_ADDRESS: u16 = 131;
 
+/// Whose samples have numbers of their own. A source numbers what it discards apart from what it samples, and has a count of
+/// drops for each (`discarded_packet` in "sFlow Dropped Packet Notification Structures").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SampleSource {
+    source: DataSource,
+    is_of_discards: bool,
+}
+
+impl SampleSource {
+    fn of_flow_sample(sample: &FlowSample<'_>) -> Self {
+        Self { source: sample.source, is_of_discards: sample.drop_reason.is_some() }
+    }
+
+    fn of_counters_sample(sample: &CountersSample<'_>) -> Self {
+        Self { source: sample.source, is_of_discards: false }
+    }
+}
+
 /// What is followed of one source of samples: of the kinds that it sends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
@@ -47,7 +65,7 @@ const START_MOVES_MS: i64 = 5_000;
 /// What is followed of an agent, or of one of its sub-agents.
 #[derive(Debug, Default)]
 pub(crate) struct AgentState {
-    sources: HashMap<DataSource, Source, foldhash::fast::RandomState>,
+    sources: HashMap<SampleSource, Source, foldhash::fast::RandomState>,
     /// When the agent started, milliseconds since the epoch by our clock.
     start_ms: Option<i64>,
     /// Who sends for it: the sources of samples are part of that sender's share, whatever agents it names.
@@ -100,7 +118,7 @@ impl SampleSources {
     fn follow<'a>(
         &mut self,
         (agent, sender, is_own): (&'a mut AgentState, IpAddr, bool),
-        source: DataSource,
+        source: SampleSource,
     ) -> Option<&'a mut Source> {
         let AgentState { sources, sender: charged, .. } = agent;
         let known = sources.len();
@@ -298,10 +316,12 @@ impl SampleDecoder<'_> {
         (self.sender.unwrap_or(self.domain.key.session.source.ip()), self.sender.is_none())
     }
 
-    /// Follows the sequence number of a source's flow samples, and its own count of those that it could not make.
+    /// Follows the sequence number of a source's flow samples, or of its discarded packets, and its own count of those that it
+    /// could not make.
     fn follow_flow_samples(&mut self, sample: &FlowSample<'_>, decoded: &mut DecodedSamples) {
         let (sender, is_own) = self.sender();
-        let Some(source) = self.sources.follow((&mut self.domain.agent, sender, is_own), sample.source) else {
+        let followed = SampleSource::of_flow_sample(sample);
+        let Some(source) = self.sources.follow((&mut self.domain.agent, sender, is_own), followed) else {
             decoded.sources_refused += 1;
             return;
         };
@@ -323,7 +343,8 @@ impl SampleDecoder<'_> {
     /// Follows the sequence number of a source's counters samples: a flow is not missing with any of them.
     fn follow_counter_samples(&mut self, sample: &CountersSample<'_>, decoded: &mut DecodedSamples) {
         let (sender, is_own) = self.sender();
-        match self.sources.follow((&mut self.domain.agent, sender, is_own), sample.source) {
+        let followed = SampleSource::of_counters_sample(sample);
+        match self.sources.follow((&mut self.domain.agent, sender, is_own), followed) {
             Some(source) => {
                 let arrival = Arrival { sequence: sample.sequence, ..self.arrival };
                 decoded.missing_counters.add(observe(&mut source.counter_samples, &arrival));
@@ -425,11 +446,12 @@ fn vlan(number: u32) -> Option<u16> {
 /// Samples are taken on the way in or on the way out of the interface that is their source.
 fn direction(sample: &FlowSample<'_>) -> Option<u8> {
     let DataSource { class: 0, index } = sample.source else { return None };
-    // what the device itself sends comes in by none
-    let input = !sample.input.is_device() && sample.input.index()? == index;
+    let input = sample.input.index() == Some(index);
     let output = sample.output.index() == Some(index);
-    // of several output interfaces the source is one
-    let outputs = sample.output.format == 2;
+    // what the device itself sends comes in by none
+    let is_input_known = sample.input.is_device() || sample.input.index().is_some();
+    // of several output interfaces the source is one, where it is not the input interface
+    let outputs = is_input_known && sample.output.format == 2;
     match (input, output) {
         (true, false) => Some(0),
         (false, true) => Some(1),

@@ -187,6 +187,15 @@ impl SamplerFields {
         Some((self.sampler(records, record)?, algorithm == PROPERTY_MATCH))
     }
 
+    /// Whether a record that reports no rate says that nothing is sampled: its fields for a rate are all 0, as exporters have
+    /// them once sampling is switched off.
+    pub(super) fn is_off(&self, records: Records<'_>, record: usize) -> bool {
+        let [plain, random] = self.intervals;
+        let fields = [plain, random, self.packets, self.space, self.size, self.population];
+        let mut values = fields.into_iter().flatten().map(|field| records.number(field, record)).peekable();
+        values.peek().is_some() && values.all(|value| value == Some(0))
+    }
+
     /// The rate that a record reports: the first of the possible fields that makes sense.
     pub(crate) fn rate(&self, records: Records<'_>, record: usize) -> Option<Rate> {
         let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));

@@ -15,9 +15,14 @@ use crate::records::Records;
 /// samplers allow.
 const SAMPLERS_MAX: usize = 1_024;
 
+/// The interval of a sampler that was switched off: its flows have none. It stays among the others, whose intervals are not those
+/// of its flows, and because what is removed from a map leaves memory that no limit counts.
+pub(super) const OFF: u32 = 0;
+
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// The samplers of one Observation Domain.
+/// The samplers of one Observation Domain. Intervals of those that were switched off are [`OFF`], also where they are asked
+/// for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samplers {
     by_id: Map<u64, u32>,
@@ -128,6 +133,16 @@ pub(crate) struct SamplersLearned {
 }
 
 impl SamplersLearned {
+    /// Takes that an interval was set.
+    fn note_interval(&mut self, sampler: Sampler, before: Option<u32>, now: u32) {
+        match self.changes.last_mut() {
+            // as short a record as may be is about the only sampler of a domain, and thousands fit into a set
+            Some(last) if last.sampler == sampler => last.now = now,
+            _ if before == Some(now) => {}
+            _ => self.changes.push(SamplerChange { sampler, before, now }),
+        }
+    }
+
     /// Takes that something besides an interval was set: a Selection Sequence, or that a Selector matches properties.
     fn note<V: PartialEq>(&mut self, before: &PreviousValue<V>, now: &V, free: &mut usize) {
         match before {
@@ -212,7 +227,7 @@ impl Samplers {
 
     /// The one interval of the Observation Domain, if it has just one for what has none of its own.
     pub(crate) fn only(&self) -> Option<u32> {
-        self.unnamed(self.parts())
+        self.unnamed(self.parts()).filter(|interval| *interval != OFF)
     }
 
     /// The interval of the sampler with a number.
@@ -322,6 +337,18 @@ impl Samplers {
         filters.and_then(|filters| filters.get_mut(&selector)).is_some_and(std::mem::take)
     }
 
+    /// Takes that a sampler was switched off. One of which no interval was known stays unknown.
+    fn switch_off(&mut self, sampler: Sampler, learned: &mut SamplersLearned) {
+        let known = match sampler {
+            Sampler::Any => self.any,
+            Sampler::Numbered(id) => self.numbered(id),
+            Sampler::Of(part, number) => self.of_part(part, number),
+        };
+        if known.is_some() {
+            learned.note_interval(sampler, self.set(sampler, OFF), OFF);
+        }
+    }
+
     /// Learns from Options Data Records of this Observation Domain. `free` is how many samplers more may be remembered.
     pub(crate) fn learn(
         &mut self,
@@ -341,9 +368,15 @@ impl Samplers {
                 match fields.filter(records, record) {
                     Some((selector, true)) => {
                         learned.note(&self.set_filter(selector, limit(free)), &true, &mut free);
+                        continue;
                     }
                     Some((selector, false)) => learned.sequences_changed |= self.end_filter(selector),
                     None => {}
+                }
+                if fields.is_off(records, record)
+                    && let Some(sampler) = fields.subject(records, record, domain)
+                {
+                    self.switch_off(sampler, &mut learned);
                 }
                 continue;
             };
@@ -366,12 +399,7 @@ impl Samplers {
             if let Sampler::Numbered(selector) = sampler {
                 learned.sequences_changed |= self.end_filter(selector);
             }
-            match learned.changes.last_mut() {
-                // as short a record as may be is about the only sampler of a domain, and thousands fit into a set
-                Some(last) if last.sampler == sampler => last.now = interval,
-                _ if before == Some(interval) => {}
-                _ => learned.changes.push(SamplerChange { sampler, before, now: interval }),
-            }
+            learned.note_interval(sampler, before, interval);
         }
         learned
     }

@@ -7,7 +7,7 @@
 use weir_wire::{ElementId, FieldSpecifier, TemplateId};
 
 use super::part::{Part, Parts};
-use super::samplers::Samplers;
+use super::samplers::{OFF, Samplers};
 use crate::records::Records;
 
 /// `flowDirection`, and its value for flows that are measured on their way out.
@@ -134,14 +134,14 @@ impl<'a> SamplingInForce<'a> {
             return Self::BySampler { field: field.into(), samplers: named, others };
         }
         if unnamed.is_empty() {
-            return Self::OfAll(of_domain);
+            return Self::OfAll(in_force(of_domain));
         }
         let of_template = unnamed.of_part(Part::Template, template.get().into());
         let others = of_this_domain(unnamed, unnamed.unnamed(parts));
         let sequence = fields.sequence().filter(|_| unnamed.has_sequences());
         let known = unnamed.parts();
         if sequence.is_none() && parts.and(known).without(Part::Template).is_empty() {
-            return Self::OfAll(of_template.or(others));
+            return Self::OfAll(in_force(of_template.or(others)));
         }
         Self::ByPart(ByPart { fields, samplers: unnamed, known, sequence, of_template, others })
     }
@@ -153,7 +153,7 @@ impl<'a> SamplingInForce<'a> {
 
     /// That of one record; records name sampler 0 when there was none.
     pub(crate) fn of_record(&self, records: Records<'_>, record: usize) -> Option<u32> {
-        match *self {
+        in_force(match *self {
             Self::OfAll(interval) => interval,
             Self::BySampler { field, samplers, ref others } => {
                 let sampler = records.number(field, record)?;
@@ -161,8 +161,13 @@ impl<'a> SamplingInForce<'a> {
                 if sampler == 0 { interval } else { interval.or_else(|| others.of_record(records, record)) }
             }
             Self::ByPart(ref by_part) => by_part.of_record(records, record),
-        }
+        })
     }
+}
+
+/// What the interval of the sampler that was found says of flows: nothing, where it was switched off.
+fn in_force(interval: Option<u32>) -> Option<u32> {
+    interval.filter(|interval| *interval != OFF)
 }
 
 /// Looks intervals up by the parts that records say they are of.

@@ -82,7 +82,7 @@ pub(crate) struct Args {
     /// and nfdump are known; may be repeated
     #[arg(long = "column", value_name = "FIELD=COLUMN")]
     columns: Vec<String>,
-    /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX
+    /// Take every datagram to this port; without it, those that look like NetFlow, IPFIX or sFlow
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
     /// Decode data of captures by templates that the exporter sent from another port, as for weir collect
@@ -229,7 +229,7 @@ impl Args {
         }
         if counter("datagrams_skipped") > 0 {
             eprintln!(
-                "{} UDP datagrams skipped because they are not NetFlow or IPFIX (--port takes all of a port)",
+                "{} UDP datagrams skipped because they are not NetFlow, IPFIX or sFlow (--port takes all of a port)",
                 counter("datagrams_skipped")
             );
         }

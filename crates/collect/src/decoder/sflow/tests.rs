@@ -204,6 +204,69 @@ fn losses_are_counted_by_datagram_by_sample_and_by_the_agents_own_count() {
     assert_eq!((total(Counter::SamplesDropped), total(Counter::SequenceResets)), (3, 0));
 }
 
+/// sFlow Version 5: an interface of 0 is not known, 0x3fffffff is the device itself, and the two highest bits of 2 are several.
+#[test]
+fn a_sample_was_taken_on_the_way_in_or_on_the_way_out() {
+    let direction = |input: u32, output: u32| {
+        let sample = tagged(1, &words(&[1, 17, 512, 5_000, 0, input, output, 0]));
+        number(&decode(&[datagram(1, &[sample])]).0, Column::Direction)
+    };
+    let (unknown, device, several) = (0, 0x3fff_ffff, 2 << 30 | 2);
+    for (input, output, expected) in [
+        (17, 18, Some(0)),
+        (18, 17, Some(1)),
+        (17, unknown, Some(0)),
+        (unknown, 17, Some(1)),
+        (device, 17, Some(1)),
+        (17, device, Some(0)),
+        (17, several, Some(0)),
+        (18, several, Some(1)),
+        (device, several, Some(1)),
+        (unknown, several, None),
+        (unknown, 18, None),
+        (17, 17, None),
+        (18, 19, None),
+    ] {
+        assert_eq!(direction(input, output), expected, "{input:#x} {output:#x}");
+    }
+}
+
+/// A packet that was discarded at interface 17: the interface is the source of flow samples, too.
+fn discard(sequence: u32, drops: u32) -> Vec<u8> {
+    tagged(5, &words(&[sequence, 0, 17, drops, 17, 0, 262, 0]))
+}
+
+/// "sFlow Dropped Packet Notification Structures": numbers and drops are those of the discarded packets of the source.
+#[test]
+fn discarded_packets_have_numbers_and_drops_of_their_own() {
+    let follow = |discards: [(u32, u32); 3]| {
+        let datagrams: Vec<Vec<u8>> = (0..)
+            .zip(discards)
+            .map(|(at, (number, drops))| {
+                let samples = [flow_sample(12_000 + 2 * at, 5, &[]), discard(number, drops)];
+                datagram(1 + at, &[&samples[..], &[flow_sample(12_001 + 2 * at, 5, &[])]].concat())
+            })
+            .collect();
+        let (flows, _, decoder) = decode(&datagrams);
+        let statistics = decoder.statistics();
+        let counters = [Counter::SamplesLost, Counter::SamplesLate, Counter::SamplesDropped];
+        assert_eq!(flows.rows(), 9);
+        counters.map(|counter| statistics.total(counter))
+    };
+    assert_eq!(follow([(13_000, 40), (13_001, 40), (13_002, 40)]), [0, 0, 0]);
+    assert_eq!(follow([(1, 0), (2, 0), (3, 0)]), [0, 0, 0]);
+    // two of them did not come, and the agent could not report seven more
+    assert_eq!(follow([(13_000, 40), (13_003, 44), (13_004, 47)]), [2, 0, 7]);
+}
+
+#[test]
+fn a_source_that_reports_discarded_packets_counts_twice() {
+    let mut decoder = Decoder::new(Limits { sources_max: 1, ..Limits::default() });
+    let samples = [flow_sample(1, 0, &[]), discard(1, 0), flow_sample(2, 0, &[])];
+    decoder.datagram(SocketAddr::from(([198, 51, 100, 9], 1)), 1_000, &datagram(1, &samples));
+    assert_eq!((decoder.rows(), decoder.statistics().total(Counter::SourcesRefused)), (3, 1));
+}
+
 /// Counters samples 103 to 108 are missing, and 109 comes late; all flow samples are there.
 #[test]
 fn lost_counters_samples_leave_the_flows_complete() {
@@ -364,6 +427,27 @@ fn a_section_is_read_as_far_as_it_was_exported() {
     let flows = ipfix_flow(&[(8, 4), (315, length)], &[vec![203, 0, 113, 1], hex(VXLAN)].concat());
     assert_eq!(octets(&flows, Column::SrcAddr), [203, 0, 113, 1]);
     assert_eq!(number(&flows, Column::Protocol), None);
+}
+
+/// RFC 5477: mplsLabelStackSection has octets of what the labels carry, too. The frame has a link header before them.
+#[test]
+fn a_section_of_labels_is_read_through_them() {
+    let ip = hex(VXLAN).split_off(72);
+    // labels 100 and 200, the second at the bottom of the stack
+    let labels = hex("00064040 000c8140");
+    let record = [words(&[5]), vec![0, 66, (labels.len() + ip.len()) as u8], labels.clone(), ip].concat();
+    let flows = ipfix_flow(&[(10, 4), (312, 2), (316, 65535)], &record);
+    assert_eq!(octets(&flows, Column::SrcAddr), [10, 0, 0, 1]);
+    assert_eq!(octets(&flows, Column::DstAddr), [10, 0, 0, 2]);
+    let numbers = [Column::Protocol, Column::SrcPort, Column::DstPort, Column::Bytes, Column::Packets, Column::InIf];
+    assert_eq!(numbers.map(|column| number(&flows, column)), [6, 80, 1025, 40, 1, 5].map(Some));
+    let kept = elements(&flows);
+    // label, class and bottom of the stack are three octets of each entry
+    assert!(kept.contains(&(0, 70, hex("000640"))) && kept.contains(&(0, 71, hex("000c81"))), "{kept:?}");
+    // labels without anything behind them say nothing of the packet, and nothing of its length
+    let flows = ipfix_flow(&[(10, 4), (312, 2), (316, 8)], &[words(&[5]), vec![0, 66], labels].concat());
+    assert_eq!((octets(&flows, Column::SrcAddr), number(&flows, Column::Bytes)), (Vec::new(), None));
+    assert_eq!(number(&flows, Column::Packets), Some(1));
 }
 
 /// Anybody can name any agent in a datagram.

@@ -596,3 +596,29 @@ fn texts_in_lists() {
     assert_eq!(text_of(&flows, Column::DnsName), some(&[Some("a.example")]));
     assert_eq!(text_of(&flows, Column::HttpHost), some(&[None]));
 }
+
+/// yaf exports names as the packets have them, with the root's empty label: `a.example.`. RFC 1035 section 5.1 has the backslash.
+#[test]
+fn names_of_dns_are_without_the_last_dot() {
+    let mut exporter = Exporter::new();
+    let flow = template(256, &[(0, 8, 4), (8057, 2, VARIABLE_LENGTH), (6871, 179, VARIABLE_LENGTH)], 0);
+    let records = [
+        variable(&[b"", b"a.example."]),
+        variable(&[b"", b"a.example"]),
+        variable(&[b"", b"a.example.\0\0"]),
+        variable(&[b"", b"."]),
+        variable(&[b"", br"a.b\."]),
+        variable(&[b"", br"a.b\\."]),
+        variable(&[b"a.example", b"a.example."]),
+        variable(&[b"a.example.", b"b.example."]),
+    ];
+    let records = records.map(|record| [&[10, 0, 0, 1][..], &record].concat());
+    exporter.ipfix(0, &[&flow], &records.each_ref().map(Vec::as_slice));
+    let flows = exporter.flows();
+    let name = Some("a.example");
+    let expected = [name, name, name, Some("."), Some(r"a.b\."), Some(r"a.b\\"), name, name];
+    assert_eq!(text_of(&flows, Column::DnsName), some(&expected));
+    // a dot is nothing that is lost
+    assert_eq!([0, 2, 6].map(|row| left(&flows, row)), [const { Vec::new() }; 3]);
+    assert_eq!(left(&flows, 7), [(6871, 179, b"b.example.".to_vec())]);
+}

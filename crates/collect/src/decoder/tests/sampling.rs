@@ -506,3 +506,63 @@ fn an_interval_of_0_stays_where_options_report_none() {
     exporter.netflow9(0, &flow, &[&[0, 7, 0], &[0, 7, 5], &[0, 8, 0]]);
     assert_eq!(intervals(&mut exporter), [Some(10), Some(5), Some(0)]);
 }
+
+/// A rate of 0 is that of an exporter whose sampling was switched off.
+#[test]
+fn a_sampler_that_is_switched_off_has_no_rate() {
+    // samplingInterval and samplingAlgorithm of the system, of NetFlow v9
+    let rates = template(256, &[(0, 1, 1), (0, 34, 1), (0, 35, 1)], 1);
+    let flow = template(257, &[(0, 8, 4)], 0);
+    let mut exporter = Exporter::new();
+    for (rate, expected) in [(100, Some(100)), (0, None), (50, Some(50)), (0, None)] {
+        exporter.netflow9(3, &rates, &[&[0, rate, u8::from(rate > 0)]]);
+        exporter.netflow9(3, &flow, &[&[10, 0, 0, 1]]);
+        assert_eq!(intervals(&mut exporter), [expected], "{rate}");
+    }
+    // that is so in the process after this one as well
+    let state = exporter.decoder.export_state();
+    let mut exporter = Exporter::new();
+    exporter.decoder.import_state(&state).expect("a state");
+    exporter.netflow9(3, &flow, &[&[10, 0, 0, 1]]);
+    assert_eq!(intervals(&mut exporter), [None]);
+    // samplerId and samplerRandomInterval: the other one goes on
+    let rates = template(256, &[(0, 1, 1), (0, 48, 1), (0, 50, 1)], 1);
+    let flow = template(257, &[(0, 8, 4), (0, 48, 1)], 0);
+    let mut exporter = Exporter::new();
+    exporter.netflow9(3, &rates, &[&[0, 5, 100], &[0, 6, 10]]);
+    exporter.netflow9(3, &rates, &[&[0, 5, 0]]);
+    exporter.netflow9(3, &flow, &[&[10, 0, 0, 1, 5], &[10, 0, 0, 1, 6]]);
+    assert_eq!(intervals(&mut exporter), [None, Some(10)]);
+}
+
+/// A part that is not sampled does not have the rate of the whole, and what never had a rate is not switched off by a 0.
+#[test]
+fn a_part_that_is_switched_off_has_no_rate_of_the_whole() {
+    let mut exporter = Exporter::new();
+    exporter.netflow9(3, &template(400, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 10]]);
+    let interfaces = template(401, &[(0, 2, 1), (0, 34, 1)], 1);
+    exporter.netflow9(3, &interfaces, &[&[7, 100], &[8, 20], &[9, 0]]);
+    exporter.netflow9(3, &interfaces, &[&[7, 0]]);
+    let flow = template(257, &[(0, 8, 4), (0, 10, 1)], 0);
+    exporter.netflow9(3, &flow, &[&[10, 0, 0, 1, 7], &[10, 0, 0, 1, 8], &[10, 0, 0, 1, 9]]);
+    assert_eq!(intervals(&mut exporter), [None, Some(20), Some(10)]);
+}
+
+/// samplingPacketInterval and Space, samplingSize and Population (RFC 5477 section 8.2).
+#[test]
+fn only_fields_that_are_all_zero_switch_a_sampler_off() {
+    let interval = |fields: &[Field], record: &[u8]| {
+        let mut exporter = Exporter::new();
+        exporter.netflow9(3, &template(400, &[(0, 1, 1), (0, 34, 1)], 1), &[&[0, 100]]);
+        let fields: Vec<Field> = [(0, 1, 1)].into_iter().chain(fields.iter().copied()).collect();
+        exporter.netflow9(3, &template(401, &fields, 1), &[&[&[0][..], record].concat()]);
+        exporter.netflow9(3, &template(257, &[(0, 8, 4)], 0), &[&[10, 0, 0, 1]]);
+        intervals(&mut exporter)[0]
+    };
+    assert_eq!(interval(&[(0, 305, 1), (0, 306, 1)], &[0, 0]), None);
+    assert_eq!(interval(&[(0, 309, 1), (0, 310, 1)], &[0, 0]), None);
+    assert_eq!(interval(&[(0, 305, 1), (0, 306, 1)], &[0, 9]), Some(100));
+    assert_eq!(interval(&[(0, 34, 1), (0, 50, 1)], &[0, 20]), Some(20));
+    // activeTimeout: no field for a rate
+    assert_eq!(interval(&[(0, 36, 1)], &[0]), Some(100));
+}
