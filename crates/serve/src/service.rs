@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::response::Response;
 use tokio::sync::watch;
@@ -34,6 +35,9 @@ use crate::users::User;
 use crate::view::View;
 use crate::wire_certificates::WireCertificates;
 use crate::wire_counts::WireCounts;
+
+/// How long threads of a question that has ended may take before its temporary files are removed all the same.
+pub(crate) const CLOSING_MAX: Duration = Duration::from_millis(300);
 
 /// What a service is made of.
 #[derive(Debug, Clone, Default)]
@@ -156,8 +160,12 @@ impl Service {
         let work = move |turn: &Turn| {
             let snapshot = service.archive.snapshot()?;
             let answers = service.archive.answers(&snapshot, &turn.control, &view);
-            let _admitted = turn.enter(reads.rows_max(&answers))?;
-            work(&Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view })
+            let admitted = turn.enter(reads.rows_max(&answers))?;
+            let answer =
+                work(&Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view });
+            turn.note_busy(answers.close(CLOSING_MAX));
+            turn.leave(admitted);
+            answer
         };
         self.questions.answer(asker, text, work).await
     }
@@ -186,9 +194,12 @@ impl Service {
                 turn.note_rows(answer.rows());
                 return Ok(answer.response(turn.took_ms(), true));
             }
-            let _admitted = turn.enter(reads.rows_max(&answers))?;
+            let admitted = turn.enter(reads.rows_max(&answers))?;
             let question = Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view };
-            let answer = work(&question)?;
+            let answer = work(&question);
+            turn.note_busy(answers.close(CLOSING_MAX));
+            turn.leave(admitted);
+            let answer = answer?;
             turn.note_rows(answer.rows());
             service.cache.insert(key, answer.clone());
             Ok(answer.response(turn.took_ms(), false))

@@ -46,7 +46,7 @@ use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
 use crate::limits::MemoryShares;
 use crate::mistake::{Mistake, phrases};
-use crate::{EngineError, describe, scaling};
+use crate::{EngineError, describe, scaling, statement_size};
 
 /// The part of the memory that answers of history may take, and as much that its rows may.
 const CACHE_PART: usize = 4;
@@ -150,7 +150,9 @@ impl StandingEngine {
 async fn planned(context: &SessionContext, text: &str, setup: &QuerySetup) -> Result<LogicalPlan, EngineError> {
     let text = dialect::rewritten(text, &setup.parameters)?;
     let plan = async {
+        statement_size::check_text(&text)?;
         let plan = context.state().create_logical_plan(&text).await?;
+        statement_size::check_plan(&plan)?;
         let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         read_only.verify_plan(&plan)?;
         Ok(plan)
