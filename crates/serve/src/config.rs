@@ -31,6 +31,9 @@ options! {
         body_max: ByteSize = ByteSize::from_mib(1) => 1..=1 << 40,
         /// Refuse answers that are larger.
         answer_max: ByteSize = ByteSize::from_mib(64) => 1..=1 << 40,
+        /// Let answers of at most this many octets wait together for their clients to take them; more are answered with 503.
+        /// Those of at most 64 KiB do not count.
+        sending_max: ByteSize = ByteSize::from_mib(256) => 1 << 20..=1 << 40,
         /// Keep at most this many octets of answers for whoever asks the same again.
         cache: ByteSize = ByteSize::from_mib(64) => 0..=1 << 40,
         /// Ask for a password again after this time.

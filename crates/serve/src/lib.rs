@@ -43,6 +43,7 @@ mod priority;
 mod rate_limit;
 mod reloading;
 mod sampling;
+mod sending;
 mod service;
 mod status;
 mod tls;

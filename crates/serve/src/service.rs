@@ -30,6 +30,7 @@ use crate::moment::now_ms;
 use crate::problem::Answered;
 use crate::questions::{Questions, Turn};
 use crate::reload::{Reloader, Reloads};
+use crate::sending::Sending;
 use crate::status::Status;
 use crate::users::User;
 use crate::view::View;
@@ -90,6 +91,15 @@ pub(crate) struct Listening {
     pub(crate) proxies: Vec<IpAddr>,
 }
 
+/// Answers in memory.
+#[derive(Debug)]
+pub(crate) struct AnswerMemory {
+    /// Those that are kept for whoever asks the same again.
+    pub(crate) cache: AnswerCache,
+    /// Those that clients have not taken.
+    pub(crate) sending: Sending,
+}
+
 /// What every request shares.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -97,7 +107,7 @@ pub(crate) struct Service {
     pub(crate) archive: Arc<AskedArchive>,
     pub(crate) access: Access,
     pub(crate) questions: Questions,
-    pub(crate) cache: AnswerCache,
+    pub(crate) answers: AnswerMemory,
     pub(crate) live: watch::Receiver<LiveSample>,
     pub(crate) live_history: Arc<LiveHistory>,
     pub(crate) status: Arc<Status>,
@@ -117,7 +127,10 @@ impl Service {
         Self {
             access: Access::new(options.users.clone(), &options.http),
             questions: Questions::new(&options.questions, Arc::clone(&listening.audit)),
-            cache: AnswerCache::new(options.http.cache.bytes()),
+            answers: AnswerMemory {
+                cache: AnswerCache::new(options.http.cache.bytes()),
+                sending: Sending::new(options.http.sending_max.bytes()),
+            },
             archive,
             ingesting: options.ingest.as_ref().map(Ingesting::new),
             options,
@@ -189,7 +202,7 @@ impl Service {
             let answers = service.archive.answers(&snapshot, &turn.control, &view);
             let state = state_of(&answers, &snapshot, reads, turn)?;
             let key = AnswerKey { state, form, reloads, view: view.identity(), question };
-            if let Some(answer) = service.cache.get(&key) {
+            if let Some(answer) = service.answers.cache.get(&key) {
                 turn.count_cached();
                 turn.note_rows(answer.rows());
                 return Ok(answer.response(turn.took_ms(), true));
@@ -201,7 +214,7 @@ impl Service {
             turn.leave(admitted);
             let answer = answer?;
             turn.note_rows(answer.rows());
-            service.cache.insert(key, answer.clone());
+            service.answers.cache.insert(key, answer.clone());
             Ok(answer.response(turn.took_ms(), false))
         };
         self.questions.answer(asker, text, work).await
