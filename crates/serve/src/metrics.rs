@@ -220,6 +220,7 @@ impl Counters {
         writer.single(true, "http_connections", "Connections that were accepted", of(&http.connections))?;
         writer.single(true, "http_connections_refused", "Connections over the limit", of(&http.refused))?;
         writer.single(true, "http_handshake_failures", "Connections without TLS", of(&http.handshake_failures))?;
+        writer.single(true, "http_connections_stalled", "Connections whose client took nothing", of(&http.stalled))?;
         let audit = self.0.listening.audit.counts();
         writer.single(true, "audit_lines", "Lines of the audit", of(&audit.lines))?;
         writer.single(true, "audit_lines_lost", "Lines of the audit that could not be written", of(&audit.lost))?;

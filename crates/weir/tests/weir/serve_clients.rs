@@ -70,3 +70,22 @@ fn answers_that_nobody_takes_have_a_limit_of_memory() {
     assert_eq!((taken.status, taken.json()["is_cached"].as_bool()), (200, Some(true)));
     service.stop();
 }
+
+/// They send requests and read no answer: one large, or many small ones, for which nobody has to say who they are.
+#[test]
+fn clients_that_take_nothing_are_closed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = start(folder.path(), "write_timeout = '1s'\nconnections_max = 8");
+    let small = format!("GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\n\r\n", service.address);
+    let untaken = [
+        send_statement(&service, LARGE),
+        send_statement(&service, LARGE),
+        send(&service, &small.repeat(300)),
+        send(&service, &small.repeat(300)),
+    ];
+    wait_for_metric(&service, "weir_http_connections_stalled_total", |stalled| stalled == untaken.len() as u64);
+    wait_for_metric(&service, "weir_http_answer_octets", |octets| octets == 0);
+    // the one that asks
+    wait_for_metric(&service, "weir_http_connections_open", |open| open == 1);
+    service.stop();
+}
