@@ -62,12 +62,7 @@ impl TooLarge {
 pub(crate) fn check_text(text: &str) -> Result<()> {
     // what is no text of SQL, the parser explains better
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).tokenize() else { return Ok(()) };
-    let mut parts = Parts::default();
-    let mut before = &Token::EOF;
-    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
-        parts.add(token, before);
-        before = token;
-    }
+    let parts = Parts::of(&tokens);
     TooLarge::check(parts.operators, OPERATORS)?;
     TooLarge::check(parts.queries, QUERIES)?;
     TooLarge::check(parts.joins, JOINS)?;
@@ -109,6 +104,16 @@ struct Parts {
 }
 
 impl Parts {
+    fn of(tokens: &[Token]) -> Self {
+        let mut parts = Self::default();
+        let mut before = &Token::EOF;
+        for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
+            parts.add(token, before);
+            before = token;
+        }
+        parts
+    }
+
     fn add(&mut self, token: &Token, before: &Token) {
         match token {
             Token::LParen => {

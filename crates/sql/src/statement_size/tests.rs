@@ -3,12 +3,7 @@ use super::*;
 /// Operators, queries, joins, and columns, arguments and casts.
 fn parts(text: &str) -> (usize, usize, usize, usize) {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().expect("tokens");
-    let mut parts = Parts::default();
-    let mut before = &Token::EOF;
-    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
-        parts.add(token, before);
-        before = token;
-    }
+    let parts = Parts::of(&tokens);
     (parts.operators, parts.queries, parts.joins, parts.items)
 }
 
