@@ -1,10 +1,13 @@
 //! Bodies of answers, and how they are sent.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
 use crate::Problem;
@@ -29,10 +32,12 @@ impl AnswerForm {
     }
 }
 
-/// The body of an answer.
+/// The body of an answer. Its octets are shared: those that are kept and those that are sent are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedAnswer {
-    body: Arc<Vec<u8>>,
+    body: Bytes,
+    /// Octets that it takes.
+    capacity: usize,
     media_type: &'static str,
     /// Whether it is an object of JSON whose last members and end are left to the moment when it is given.
     is_open: bool,
@@ -42,12 +47,13 @@ pub(crate) struct CachedAnswer {
 impl CachedAnswer {
     /// An object of JSON without its end.
     pub(crate) fn open_json(body: String) -> Self {
-        Self { body: Arc::new(body.into_bytes()), media_type: "application/json", is_open: true, rows: 0 }
+        Self { is_open: true, ..Self::whole(body.into_bytes(), "application/json") }
     }
 
     /// A whole body.
     pub(crate) fn whole(body: Vec<u8>, media_type: &'static str) -> Self {
-        Self { body: Arc::new(body), media_type, is_open: false, rows: 0 }
+        let capacity = body.capacity();
+        Self { body: body.into(), capacity, media_type, is_open: false, rows: 0 }
     }
 
     /// The same, which has so many rows.
@@ -60,27 +66,53 @@ impl CachedAnswer {
         self.rows
     }
 
-    /// The whole body.
-    pub(crate) fn octets(&self, took_ms: f64, is_cached: bool) -> Bytes {
-        let mut body = Vec::with_capacity(self.body.len() + 64);
-        body.extend_from_slice(&self.body);
-        if self.is_open {
-            let end = format!(",\"took_ms\":{took_ms:.3},\"is_cached\":{is_cached}}}");
-            body.extend_from_slice(end.as_bytes());
-        }
-        body.into()
-    }
-
     /// The response.
     pub(crate) fn response(&self, took_ms: f64, is_cached: bool) -> Response {
-        with_type(self.octets(took_ms, is_cached), self.media_type)
+        let end = if self.is_open { json_end(took_ms, is_cached).into() } else { Bytes::new() };
+        with_type(Body::new(EndedBody { octets: self.body.clone(), end }), self.media_type)
+    }
+
+    /// The whole body, for who reads it back.
+    #[cfg(test)]
+    pub(crate) fn octets(&self, took_ms: f64, is_cached: bool) -> Bytes {
+        let end = if self.is_open { json_end(took_ms, is_cached) } else { String::new() };
+        [&self.body[..], end.as_bytes()].concat().into()
+    }
+
+    /// Octets that it takes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
     }
 }
 
-impl CachedAnswer {
-    /// Octets that it takes.
-    pub(crate) fn capacity(&self) -> usize {
-        self.body.capacity()
+/// What is left to the moment when an object of JSON is given.
+fn json_end(took_ms: f64, is_cached: bool) -> String {
+    format!(",\"took_ms\":{took_ms:.3},\"is_cached\":{is_cached}}}")
+}
+
+/// Octets that are shared, and a few of its own behind them.
+struct EndedBody {
+    octets: Bytes,
+    end: Bytes,
+}
+
+impl HttpBody for EndedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        let next = if this.octets.is_empty() { &mut this.end } else { &mut this.octets };
+        let octets = std::mem::take(next);
+        Poll::Ready((!octets.is_empty()).then(|| Ok(Frame::data(octets))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.octets.is_empty() && self.end.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact((self.octets.len() + self.end.len()) as u64)
     }
 }
 
@@ -96,4 +128,26 @@ pub(crate) fn with_type(octets: impl IntoResponse, media_type: &'static str) -> 
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_given_again_is_not_copied() {
+        let answer = CachedAnswer::open_json(format!("{{\"rows\":\"{}\"", "x".repeat(100_000)));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        for is_cached in [false, true] {
+            let response = answer.response(1.5, is_cached);
+            let whole = answer.octets(1.5, is_cached);
+            assert_eq!(response.body().size_hint().exact(), Some(whole.len() as u64));
+            let mut body = response.into_body();
+            let first = runtime.block_on(std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)));
+            let first = first.expect("a frame").expect("no error").into_data().expect("octets");
+            assert_eq!(first.as_ptr(), answer.body.as_ptr());
+            let rest = runtime.block_on(axum::body::to_bytes(body, usize::MAX)).expect("the end");
+            assert_eq!([first, rest].concat(), whole);
+        }
+    }
 }

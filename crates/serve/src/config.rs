@@ -25,12 +25,20 @@ options! {
         hosts: Vec<String> = Vec::new(),
         /// Accept at most this many connections at a time; more are closed and counted in connections_refused.
         connections_max: usize = 512 => 1..=1 << 20,
+        /// Accept at most this many of one address, or of one /64 of IPv6; without it a quarter of connections_max, and at least
+        /// 8. Proxies and this machine have no limit of their own.
+        connections_per_address_max: Option<usize>,
         /// Close a connection whose request has no whole head after this time, and refuse a body that takes longer.
         header_timeout: TimeSpan = TimeSpan::from_secs(10),
+        /// Close a connection whose client has taken nothing of an answer for this time.
+        write_timeout: TimeSpan = TimeSpan::from_secs(30),
         /// Refuse bodies of requests that are larger.
         body_max: ByteSize = ByteSize::from_mib(1) => 1..=1 << 40,
         /// Refuse answers that are larger.
         answer_max: ByteSize = ByteSize::from_mib(64) => 1..=1 << 40,
+        /// Let answers of at most this many octets wait together for their clients to take them; more are answered with 503.
+        /// Those of at most 64 KiB do not count.
+        sending_max: ByteSize = ByteSize::from_mib(256) => 1 << 20..=1 << 40,
         /// Keep at most this many octets of answers for whoever asks the same again.
         cache: ByteSize = ByteSize::from_mib(64) => 0..=1 << 40,
         /// Ask for a password again after this time.

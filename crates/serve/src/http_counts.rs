@@ -12,6 +12,8 @@ pub(crate) struct HttpCounts {
     pub(crate) open: AtomicU64,
     /// Connections without a session of TLS where there must be one.
     pub(crate) handshake_failures: AtomicU64,
+    /// Connections that were closed because their client took nothing.
+    pub(crate) stalled: AtomicU64,
     /// By the first digit of the status.
     pub(crate) requests: [AtomicU64; 5],
 }
@@ -27,6 +29,10 @@ impl HttpCounts {
 
     pub(crate) fn count_handshake_failure(&self) {
         self.handshake_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_stalled(&self) {
+        self.stalled.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn connection_begins(&self) {

@@ -211,7 +211,7 @@ impl Counters {
         let (used, kept) = self.0.archive.memory_octets();
         writer.single(false, "questions_memory_octets", "Memory that questions use", used)?;
         writer.single(false, "index_cache_octets", "Memory of indexes and frames that are kept", kept)?;
-        writer.single(false, "answer_cache_octets", "Memory of answers that are kept", self.0.cache.octets())
+        writer.single(false, "answer_cache_octets", "Memory of answers that are kept", self.0.answers.cache.octets())
     }
 
     fn http(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
@@ -220,6 +220,7 @@ impl Counters {
         writer.single(true, "http_connections", "Connections that were accepted", of(&http.connections))?;
         writer.single(true, "http_connections_refused", "Connections over the limit", of(&http.refused))?;
         writer.single(true, "http_handshake_failures", "Connections without TLS", of(&http.handshake_failures))?;
+        writer.single(true, "http_connections_stalled", "Connections whose client took nothing", of(&http.stalled))?;
         let audit = self.0.listening.audit.counts();
         writer.single(true, "audit_lines", "Lines of the audit", of(&audit.lines))?;
         writer.single(true, "audit_lines_lost", "Lines of the audit that could not be written", of(&audit.lost))?;
@@ -227,6 +228,9 @@ impl Counters {
         writer.single(true, "reloads", "Times that the configuration was read again", self.0.reloads.done())?;
         let failed = self.0.reloads.failed();
         writer.single(true, "reload_failures", "Times that it could not be, and stayed as it was", failed)?;
+        writer.single(true, "http_answers_refused", "Answers over sending_max", self.0.answers.sending.refused())?;
+        let octets = self.0.answers.sending.octets();
+        writer.single(false, "http_answer_octets", "Octets of large answers that clients have not taken", octets)?;
         writer.single(false, "http_connections_open", "Connections that are open", of(&http.open))?;
         let classes: Vec<Sample<'_>> = (1..)
             .zip(&http.requests)

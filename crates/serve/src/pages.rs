@@ -3,6 +3,9 @@
 //! The pages are built by npm into `web/dist`, and a checkout need not have them: then a page says how to build them. Whoever
 //! builds them touches this file, as `make web` does, so that they get into the next build of the binary.
 
+use std::borrow::Cow;
+
+use axum::body::Bytes;
 use axum::http::{HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use rust_embed::{Embed, EmbeddedFile};
@@ -42,7 +45,11 @@ pub(crate) async fn serve(uri: Uri) -> Response {
         return Problem::not_found(format!("there is no '{}'", uri.path().escape_debug())).into_response();
     };
     let cache = if path.starts_with(HASHED) { "public, max-age=31536000, immutable" } else { "no-cache" };
-    let mut response = found.data.into_owned().into_response();
+    let octets = match found.data {
+        Cow::Borrowed(octets) => Bytes::from_static(octets),
+        Cow::Owned(octets) => octets.into(),
+    };
+    let mut response = octets.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type(path)));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));

@@ -4,6 +4,10 @@
 //! rows besides: what a page of the last minutes asks does not wait for statements about a year. The others wait for
 //! their turn, and when too many wait, or too many are of one user, the next is refused at once rather than late. A client
 //! that leaves, an operator who cancels and the time limit end a question in one way: its [`Progress`] is stopped.
+//!
+//! Threads of the engine cannot be interrupted while they plan or compute. Where some are still busy when a question has ended, it
+//! is answered, and keeps its turn and its place in the list until they have ended too: whoever asks such questions one after the
+//! other would else use more of the machine than all limits allow.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -17,8 +21,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
-use weir_query::{Admission, Progress};
-use weir_sql::QueryControl;
+use weir_query::{Admission, Admitted, Progress};
+use weir_sql::{BusyThreads, QueryControl};
 
 use crate::access::Asker;
 use crate::audit::{AuditCost, AuditLine, AuditLog};
@@ -132,12 +136,21 @@ pub(crate) struct Turn {
     pub(crate) began: Instant,
     rows: Arc<AtomicU64>,
     is_refused: Arc<AtomicBool>,
+    leftover: Mutex<Leftover>,
+}
+
+/// What a question that has ended still has.
+#[derive(Default)]
+struct Leftover {
+    turns: Vec<Admitted>,
+    /// Each waits for something that is still busy.
+    waits: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl Turn {
     /// Waits until it may be answered. A question that reads few rows does not wait for those that read many; the others
     /// let those go first that read less, for as long as they have patience.
-    pub(crate) fn enter(&self, rows_max: u64) -> Answered<weir_query::Admitted> {
+    pub(crate) fn enter(&self, rows_max: u64) -> Answered<Admitted> {
         let admission = if rows_max <= QUICK_ROWS { &self.inner.quick } else { &self.inner.admission };
         let (_, waiting) = admission.counts();
         if waiting >= self.inner.waiting_max {
@@ -148,8 +161,32 @@ impl Turn {
     }
 
     /// The same for a question that reads no flows.
-    pub(crate) fn enter_quick(&self) -> Answered<weir_query::Admitted> {
+    pub(crate) fn enter_quick(&self) -> Answered<Admitted> {
         self.enter(0)
+    }
+
+    /// Notes threads of an engine that was closed, which the question has until they have ended.
+    pub(crate) fn note_busy(&self, busy: Option<BusyThreads>) {
+        if let Some(busy) = busy {
+            self.note_wait(move || busy.wait());
+        }
+    }
+
+    fn note_wait(&self, wait: impl FnOnce() + Send + 'static) {
+        self.leftover().waits.push(Box::new(wait));
+    }
+
+    /// Ends the turn, as soon as nothing that was noted is busy any more.
+    pub(crate) fn leave(&self, admitted: Admitted) {
+        let mut leftover = self.leftover();
+        if !leftover.waits.is_empty() {
+            leftover.turns.push(admitted);
+        }
+    }
+
+    fn leftover(&self) -> MutexGuard<'_, Leftover> {
+        // every step under the lock leaves whole values behind
+        self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts that its answer was there already.
@@ -219,6 +256,7 @@ impl Questions {
             began: Instant::now(),
             rows: Arc::clone(&entry.question.rows),
             is_refused: Arc::clone(&entry.question.is_refused),
+            leftover: Mutex::default(),
         };
         let run = move || {
             give_way();
@@ -228,8 +266,13 @@ impl Questions {
                 Err(Problem::internal(format!("the question panicked: {}", panic_text(&*panic))))
             });
             entry.end(&answer);
+            let Leftover { turns, waits } = std::mem::take(&mut *turn.leftover());
+            // whoever asks again at once is not refused because of a question that has ended
+            let entry = Some(entry).filter(|_| !waits.is_empty());
             // a client that has left takes nothing
             let _ = sender.send(answer);
+            waits.into_iter().for_each(|wait| wait());
+            drop((turns, entry));
         };
         thread::Builder::new()
             .name("weir-question".to_owned())
@@ -366,7 +409,7 @@ impl Inner {
     }
 }
 
-/// A question in the list, until it ends.
+/// A question in the list, until it and its threads have ended.
 struct Entry {
     inner: Arc<Inner>,
     id: u64,
@@ -376,7 +419,7 @@ struct Entry {
 
 impl Entry {
     /// Counts how it ended, and writes the line of the audit.
-    fn end<T>(self, answer: &Answered<T>) {
+    fn end<T>(&self, answer: &Answered<T>) {
         let counts = &self.inner.counts;
         let status = answer.as_ref().err().map(|problem| problem.status);
         let (outcome, counter) = match answer {
@@ -518,6 +561,35 @@ mod tests {
             runtime.block_on(questions.answer(&asker("ann"), "endless".to_owned(), endless)).expect_err("too long");
         assert_eq!(problem.status, 504);
         wait_until(|| questions.list().is_empty());
+    }
+
+    /// Its thread plans or computes, and cannot be interrupted.
+    #[test]
+    fn a_question_that_has_ended_keeps_its_turn_until_its_threads_have_ended() {
+        let (runtime, questions) = (runtime(), questions(60_000));
+        let (release, busy) = mpsc::channel::<()>();
+        let work = move |turn: &Turn| -> Answered<()> {
+            let admitted = turn.enter(u64::MAX)?;
+            turn.note_wait(move || {
+                let _ = busy.recv();
+            });
+            turn.leave(admitted);
+            Err(Problem::time("too long"))
+        };
+        let problem = runtime.block_on(questions.answer(&asker("ann"), "busy".to_owned(), work)).expect_err("too long");
+        assert_eq!(problem.status, 504);
+        assert_eq!((questions.list().len(), questions.counts().running), (1, 1));
+        // the only turn is not free, so the next one waits; together they are as many as one user may have
+        let asking = questions.clone();
+        let next = runtime.spawn(async move { asking.answer(&asker("ann"), "next".to_owned(), endless).await });
+        wait_until(|| questions.counts().waiting == 1);
+        let third = runtime.block_on(questions.answer(&asker("ann"), "third".to_owned(), |_| Ok(())));
+        assert_eq!(third.expect_err("too many").status, 429);
+        drop(release);
+        wait_until(|| questions.list().len() == 1 && questions.counts().waiting == 0);
+        assert_eq!(questions.list()[0].text, "next");
+        next.abort();
+        wait_until(|| questions.list().is_empty() && questions.counts().running == 0);
     }
 
     #[test]

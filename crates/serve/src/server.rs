@@ -1,8 +1,8 @@
 //! Connections, and the life of the service.
 //!
-//! Connections are accepted by hand rather than by axum, because a client that sends half a head must not hold one for ever,
-//! and because there is a limit to them. What is over it is closed at once: waiting would let whoever holds the others
-//! decide.
+//! Connections are accepted by hand rather than by axum, because a client that sends half a head or takes no answer must not hold
+//! one for ever, and because there is a limit to them. What is over it is closed at once: waiting would let whoever holds the
+//! others decide.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use weir_archive::ArchiveError;
 use weir_chain::OptionError;
@@ -34,7 +34,9 @@ use crate::audit::{AuditLog, AuditOptions};
 use crate::exposure::{Unprotected, check};
 use crate::live::{LiveHistory, LiveSample, LiveThread};
 use crate::peer::Peer;
+use crate::places::Places;
 use crate::service::{Listening, Parts, Service, ServiceOptions};
+use crate::stalled::{WriteTimeout, is_stalled};
 use crate::status::Status;
 use crate::tls::Accepted;
 use crate::version_keeper::KEEPING_MAX;
@@ -301,7 +303,9 @@ impl RunningServer {
 
 /// Accepts connections until the service ends.
 async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut ending: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(service.options.http.connections_max));
+    let http = &service.options.http;
+    let proxies = &service.listening.proxies;
+    let places = Arc::new(Places::new(http.connections_max, http.connections_per_address_max, proxies));
     let descriptors = Descriptors::of_process();
     let router = api::router(&service);
     let mut connections = JoinSet::new();
@@ -318,7 +322,7 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut en
         };
         service.http.count_connection();
         // the archive must be able to open files as well
-        let place = descriptors.leave_quarter(&stream).then(|| Arc::clone(&places).try_acquire_owned().ok()).flatten();
+        let place = descriptors.leave_quarter(&stream).then(|| places.take(peer.ip())).flatten();
         let Some(place) = place else {
             service.http.count_refused();
             continue;
@@ -349,9 +353,9 @@ impl Connection {
         // answers are written at once
         let _ = stream.set_nodelay(true);
         let header_timeout = service.options.http.header_timeout.duration();
-        let Some(server) = &service.listening.tls else { return self.answer(stream, header_timeout).await };
+        let Some(server) = &service.listening.tls else { return self.answer(stream, service).await };
         match tokio::time::timeout(header_timeout, tls::accept(server, stream)).await {
-            Ok(Some(Accepted::Session(session))) => self.answer(session, header_timeout).await,
+            Ok(Some(Accepted::Session(session))) => self.answer(session, service).await,
             Ok(Some(Accepted::Plain(mut stream))) => {
                 service.http.count_handshake_failure();
                 let _ = tokio::time::timeout(header_timeout, stream.write_all(tls::PLAIN_ANSWER)).await;
@@ -361,8 +365,10 @@ impl Connection {
     }
 
     /// Answers the requests of a connection, one after the other.
-    async fn answer<S: AsyncRead + AsyncWrite + Unpin>(self, stream: S, header_timeout: Duration) {
+    async fn answer<S: AsyncRead + AsyncWrite + Unpin>(self, stream: S, service: &Service) {
         let Self { router, peer, mut ending } = self;
+        let http = &service.options.http;
+        let stream = WriteTimeout::new(stream, http.write_timeout.duration());
         let routed = TowerToHyperService::new(router);
         let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(peer);
@@ -370,7 +376,7 @@ impl Connection {
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(header_timeout)
+            .header_read_timeout(http.header_timeout.duration())
             .max_buf_size(BUFFER_OCTETS)
             .serve_connection(TokioIo::new(stream), answer);
         tokio::pin!(connection);
@@ -379,9 +385,13 @@ impl Connection {
             ended = connection.as_mut() => Some(ended),
             _ = ending.wait_for(|ending| *ending) => None,
         };
-        if ended.is_none() {
-            connection.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(ENDING_MAX, connection).await;
+        match ended {
+            Some(Err(error)) if is_stalled(&error) => service.http.count_stalled(),
+            Some(_) => {}
+            None => {
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(ENDING_MAX, connection).await;
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::response::Response;
 use tokio::sync::watch;
@@ -29,11 +30,15 @@ use crate::moment::now_ms;
 use crate::problem::Answered;
 use crate::questions::{Questions, Turn};
 use crate::reload::{Reloader, Reloads};
+use crate::sending::Sending;
 use crate::status::Status;
 use crate::users::User;
 use crate::view::View;
 use crate::wire_certificates::WireCertificates;
 use crate::wire_counts::WireCounts;
+
+/// How long threads of a question that has ended may take before its temporary files are removed all the same.
+pub(crate) const CLOSING_MAX: Duration = Duration::from_millis(300);
 
 /// What a service is made of.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +91,15 @@ pub(crate) struct Listening {
     pub(crate) proxies: Vec<IpAddr>,
 }
 
+/// Answers in memory.
+#[derive(Debug)]
+pub(crate) struct AnswerMemory {
+    /// Those that are kept for whoever asks the same again.
+    pub(crate) cache: AnswerCache,
+    /// Those that clients have not taken.
+    pub(crate) sending: Sending,
+}
+
 /// What every request shares.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -93,7 +107,7 @@ pub(crate) struct Service {
     pub(crate) archive: Arc<AskedArchive>,
     pub(crate) access: Access,
     pub(crate) questions: Questions,
-    pub(crate) cache: AnswerCache,
+    pub(crate) answers: AnswerMemory,
     pub(crate) live: watch::Receiver<LiveSample>,
     pub(crate) live_history: Arc<LiveHistory>,
     pub(crate) status: Arc<Status>,
@@ -113,7 +127,10 @@ impl Service {
         Self {
             access: Access::new(options.users.clone(), &options.http),
             questions: Questions::new(&options.questions, Arc::clone(&listening.audit)),
-            cache: AnswerCache::new(options.http.cache.bytes()),
+            answers: AnswerMemory {
+                cache: AnswerCache::new(options.http.cache.bytes()),
+                sending: Sending::new(options.http.sending_max.bytes()),
+            },
             archive,
             ingesting: options.ingest.as_ref().map(Ingesting::new),
             options,
@@ -156,8 +173,12 @@ impl Service {
         let work = move |turn: &Turn| {
             let snapshot = service.archive.snapshot()?;
             let answers = service.archive.answers(&snapshot, &turn.control, &view);
-            let _admitted = turn.enter(reads.rows_max(&answers))?;
-            work(&Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view })
+            let admitted = turn.enter(reads.rows_max(&answers))?;
+            let answer =
+                work(&Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view });
+            turn.note_busy(answers.close(CLOSING_MAX));
+            turn.leave(admitted);
+            answer
         };
         self.questions.answer(asker, text, work).await
     }
@@ -181,16 +202,19 @@ impl Service {
             let answers = service.archive.answers(&snapshot, &turn.control, &view);
             let state = state_of(&answers, &snapshot, reads, turn)?;
             let key = AnswerKey { state, form, reloads, view: view.identity(), question };
-            if let Some(answer) = service.cache.get(&key) {
+            if let Some(answer) = service.answers.cache.get(&key) {
                 turn.count_cached();
                 turn.note_rows(answer.rows());
                 return Ok(answer.response(turn.took_ms(), true));
             }
-            let _admitted = turn.enter(reads.rows_max(&answers))?;
+            let admitted = turn.enter(reads.rows_max(&answers))?;
             let question = Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view };
-            let answer = work(&question)?;
+            let answer = work(&question);
+            turn.note_busy(answers.close(CLOSING_MAX));
+            turn.leave(admitted);
+            let answer = answer?;
             turn.note_rows(answer.rows());
-            service.cache.insert(key, answer.clone());
+            service.answers.cache.insert(key, answer.clone());
             Ok(answer.response(turn.took_ms(), false))
         };
         self.questions.answer(asker, text, work).await

@@ -5,7 +5,6 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -15,11 +14,8 @@ use crate::access::Asker;
 use crate::audit::AuditLine;
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
-use crate::service::Service;
+use crate::service::{CLOSING_MAX, Service};
 use crate::users::{Role, User};
-
-/// How long threads of a statement that has ended may take before its temporary files are removed all the same.
-const CLOSING_MAX: Duration = Duration::from_millis(300);
 
 /// Letters of a name that are written down.
 const NAME_LETTERS_MAX: usize = 64;
@@ -145,10 +141,11 @@ async fn ask(service: &Arc<Service>, asker: &Asker, question: Question, work: Wo
     let (asked, slot, viewer) = (Arc::clone(service), Arc::clone(&refused), asker.clone());
     let run = move |turn: &Turn| -> Answered<()> {
         let snapshot = asked.archive.snapshot()?;
-        let _admitted = turn.enter(u64::MAX)?;
+        let admitted = turn.enter(u64::MAX)?;
         let engine = asked.archive.engine_in(&snapshot, &turn.control, &viewer.view, question.zone)?;
         let worked = work(&engine, &turn.control);
-        engine.close(CLOSING_MAX);
+        turn.note_busy(engine.close(CLOSING_MAX));
+        turn.leave(admitted);
         worked.map_err(|refusal| {
             let problem = problem(&refusal);
             // the place of a mistake is known here only

@@ -44,7 +44,7 @@ use crate::standing::planner::WindowPlanner;
 use crate::statement::Parsed;
 use crate::stored_flows::{StoredFlows, StoredTable};
 use crate::stored_series::StoredSeries;
-use crate::threads::RunningQuestions;
+use crate::threads::{BusyThreads, RunningQuestions};
 use crate::times_of_flows::TimesOfFlows;
 use crate::user_tables::UserTable;
 use crate::values::NamedValues;
@@ -391,17 +391,19 @@ impl Engine {
     }
 
     /// Ends whatever still runs and removes what it wrote to disk; waits for that at most so long, and then removes it from
-    /// below threads that are still busy.
+    /// below threads that are still busy, which are given back: whoever limits questions counts theirs until they have ended.
     ///
     /// A dropped engine does neither, and when the process then ends, files that did not fit into memory may stay.
-    pub fn close(self, wait_max: Duration) {
+    pub fn close(self, wait_max: Duration) -> Option<BusyThreads> {
         self.running.end();
-        if !self.running.ending.wait(wait_max) {
-            for folder in self.context.runtime_env().disk_manager.temp_dir_paths() {
-                // what cannot be removed now goes with the thread that uses it
-                let _ = std::fs::remove_dir_all(folder);
-            }
+        if self.running.ending.wait(wait_max) {
+            return None;
         }
+        for folder in self.context.runtime_env().disk_manager.temp_dir_paths() {
+            // what cannot be removed now goes with the thread that uses it
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        Some(BusyThreads(Arc::clone(&self.running.ending)))
     }
 
     /// The context of one question: scans find its progress there, and sums note there that they do not fit.

@@ -18,6 +18,7 @@ use weir_query::{Archive, FlowQuery, QueryError, SampleSize, Select};
 use crate::engine::Totals;
 use crate::output::write_answer;
 use crate::samples::FlowSample;
+use crate::threads::BusyThreads;
 use crate::{Answer, Engine, EngineError, EngineOptions, QueryControl};
 
 /// Answers questions about the flows of an archive.
@@ -217,11 +218,10 @@ impl FlowAnswers {
         Ok(Totals { flows: totals.flows, packets, bytes })
     }
 
-    /// Ends the engine, when it was started, and removes what it wrote to disk; waits for that at most so long.
-    pub fn close(self, wait_max: Duration) {
-        if let Some(engine) = self.engine.into_inner() {
-            engine.close(wait_max);
-        }
+    /// Ends the engine, when it was started, and removes what it wrote to disk; waits for that at most so long, and gives back
+    /// the threads that are still busy then.
+    pub fn close(self, wait_max: Duration) -> Option<BusyThreads> {
+        self.engine.into_inner().and_then(|engine| engine.close(wait_max))
     }
 
     fn write_csv(

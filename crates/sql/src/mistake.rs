@@ -13,6 +13,7 @@ use weir_query::times::TimeError;
 use crate::literals::{BadLiteral, Unfit};
 use crate::other_names;
 use crate::statement::NoQuestion;
+use crate::statement_size::TooLarge;
 
 /// A mistake in the text of a question. Its text is made for people: message, place with a caret, hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +130,7 @@ impl Mistake {
             DataFusionError::External(error) => {
                 let hint = error.downcast_ref::<Unfit>().map(|unfit| unfit.hint.clone());
                 let hint = hint.or_else(|| error.is::<NoQuestion>().then(|| NoQuestion::HINT.to_owned()));
+                let hint = hint.or_else(|| error.downcast_ref::<TooLarge>().map(|found| found.hint().to_owned()));
                 let other = || Self { message: error.to_string(), place, hint };
                 error.downcast_ref::<BadLiteral>().map_or_else(other, |bad| literal_mistake(sql, bad))
             }

@@ -3,7 +3,7 @@
 //! Most statements go to the planner as they are. Those that ask about the archive itself (`EXPLAIN`, `DESCRIBE`,
 //! `SHOW TABLES`) are answered here: the planner knows neither what was pruned nor what a column means. The options of
 //! `EXPLAIN` (`VERBOSE`, `FORMAT`) are left to the planner. What changes anything is refused by its first word, before it
-//! is planned: an error about the types of an INSERT would only lead astray.
+//! is planned: an error about the types of an INSERT would only lead astray. What would take too long to plan is refused too.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use weir_query::Progress;
 use crate::headings::Headings;
 use crate::inet::{Shift, respelled};
 use crate::parameters::{self, ParameterValue, StatementDescription};
-use crate::{describe, explain};
+use crate::{describe, explain, statement_size};
 
 /// A statement that would change something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +98,7 @@ pub(crate) struct Quoted {
 impl Parsed {
     /// Parses one statement. `end` need not be quoted where it cannot be the end of a `CASE`.
     pub(crate) fn new(context: &SessionContext, text: &str) -> Result<Self> {
+        statement_size::check_text(text)?;
         let state = context.state();
         let dialect = state.config().options().sql_parser.dialect;
         let parse = |text: &str| state.sql_to_statement(text, &dialect);
@@ -246,6 +247,7 @@ fn with_quoted_end(text: &str) -> Option<(String, Vec<Location>)> {
 
 async fn planned(context: &SessionContext, statement: Statement) -> Result<LogicalPlan> {
     let plan = context.state().statement_to_plan(statement).await?;
+    statement_size::check_plan(&plan)?;
     let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     read_only.verify_plan(&plan)?;
     Ok(plan)

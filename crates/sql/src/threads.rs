@@ -153,6 +153,18 @@ impl EndingThreads {
     }
 }
 
+/// Threads of questions whose engine was closed, and which are still busy: a task cannot be interrupted while it plans or
+/// computes.
+#[derive(Debug)]
+pub struct BusyThreads(pub(crate) Arc<EndingThreads>);
+
+impl BusyThreads {
+    /// Waits until they have ended, or for an hour.
+    pub fn wait(&self) {
+        self.0.wait(ENDING_MAX);
+    }
+}
+
 /// The questions of an engine that are not answered yet.
 #[derive(Debug, Default)]
 pub(crate) struct RunningQuestions {

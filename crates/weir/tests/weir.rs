@@ -73,6 +73,8 @@ mod series;
 mod serve;
 #[path = "weir/serve_access.rs"]
 mod serve_access;
+#[path = "weir/serve_clients.rs"]
+mod serve_clients;
 #[path = "weir/serve_downloads.rs"]
 mod serve_downloads;
 #[path = "weir/serve_empty.rs"]

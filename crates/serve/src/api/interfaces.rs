@@ -16,13 +16,12 @@ use weir_sql::Engine;
 
 use super::extract::Params;
 use super::parameters::WhichFlows;
-use super::sql::CLOSING_MAX;
 use crate::access::Asker;
 use crate::body::json;
 use crate::live::name_of;
 use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Reads, Service};
+use crate::service::{CLOSING_MAX, Question, Reads, Service};
 
 /// Interfaces that are listed, those with most octets.
 const INTERFACES_MAX: usize = 2000;
@@ -230,7 +229,7 @@ fn describe_by_exporters(
             }
         }
     }
-    engine.close(CLOSING_MAX);
+    question.turn.note_busy(engine.close(CLOSING_MAX));
     Ok(())
 }
 

@@ -190,6 +190,10 @@ async fn guard(State(service): State<Arc<Service>>, request: Request, next: Next
         Ok((request, asker)) => (next.run(request).await, asker),
         Err(problem) => (problem.into_response(), None),
     };
+    // pages are in the binary, and take no memory of their own
+    if refusal.is_data {
+        response = service.answers.sending.counted(response);
+    }
     refusal.write(&service, asker, response.status()).await;
     let headers = response.headers_mut();
     let fixed = [

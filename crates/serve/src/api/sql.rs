@@ -1,7 +1,6 @@
 //! Statements of SQL.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -17,13 +16,11 @@ use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
 use crate::body::{AnswerForm, CachedAnswer, json};
 use crate::completeness::CompletenessBody;
 use crate::problem::{Answered, Problem};
-use crate::service::{Question, Reads, Service};
+use crate::service::{CLOSING_MAX, Question, Reads, Service};
 use crate::users::Role;
 
 /// Rows unless a request asks for another number, and the most.
 const ROWS: (usize, usize) = (10_000, 1_000_000);
-/// How long threads of a statement that has ended may take before its temporary files are removed all the same.
-pub(super) const CLOSING_MAX: Duration = Duration::from_millis(300);
 
 /// A statement.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -53,7 +50,7 @@ pub(crate) async fn sql(
     let work = move |question: &Question<'_>| {
         let engine = question.service.archive.engine(question.snapshot, &question.turn.control, question.view)?;
         let answer = answer(question, &engine, &statement, limit, form);
-        engine.close(CLOSING_MAX);
+        question.turn.note_busy(engine.close(CLOSING_MAX));
         answer
     };
     service.answer(&asker, form, text, Reads::Anything, work).await
@@ -91,7 +88,7 @@ pub(crate) async fn check_statement(
     let work = move |question: &Question<'_>| {
         let engine = question.service.archive.engine(question.snapshot, &question.turn.control, question.view)?;
         let planned = engine.describe_on(&body.statement, &[], &question.turn.control);
-        engine.close(CLOSING_MAX);
+        question.turn.note_busy(engine.close(CLOSING_MAX));
         let error = planned.err().map(|error| Problem::of_statement(&error, &body.statement));
         // that there is no memory or no time, or that who asks has left, says nothing about the statement
         match error {

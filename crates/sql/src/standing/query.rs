@@ -48,7 +48,7 @@ use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
 use crate::limits::MemoryShares;
 use crate::mistake::{Mistake, phrases};
-use crate::{EngineError, describe, functions, scaling};
+use crate::{EngineError, describe, functions, scaling, statement_size};
 
 /// The part of the memory that answers of history may take, and as much that its rows may.
 const CACHE_PART: usize = 4;
@@ -154,7 +154,9 @@ impl StandingEngine {
 async fn planned(context: &SessionContext, text: &str, setup: &QuerySetup) -> Result<LogicalPlan, EngineError> {
     let text = dialect::rewritten(text, &setup.parameters)?;
     let plan = async {
+        statement_size::check_text(&text)?;
         let plan = context.state().create_logical_plan(&text).await?;
+        statement_size::check_plan(&plan)?;
         let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         read_only.verify_plan(&plan)?;
         Ok(plan)

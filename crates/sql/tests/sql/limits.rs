@@ -150,6 +150,49 @@ fn end_of(engine: &Engine, statement: &str, control: &QueryControl) -> Result<()
     engine.sql_on(statement, control)?.try_for_each(|batch| batch.map(drop))
 }
 
+/// Whoever limits questions is told of threads that are still busy, and can wait for them.
+#[test]
+fn a_closed_engine_gives_back_threads_that_are_busy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = small_engine(folder.path());
+    let control = QueryControl { time_max: Some(Duration::from_millis(50)), ..QueryControl::default() };
+    assert!(end_of(&engine, LONG[0], &control).is_err());
+    let busy = engine.close(Duration::ZERO).expect("it cannot have ended");
+    busy.wait();
+    let engine = small_engine(folder.path());
+    end_of(&engine, "SELECT count(*) FROM flows", &QueryControl::default()).expect("an answer");
+    assert!(engine.close(Duration::from_mins(1)).is_none(), "nothing is left of a question that was answered");
+}
+
+/// Planning takes time with the square of these, and nothing interrupts it.
+#[test]
+fn what_would_take_minutes_to_plan_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = small_engine(folder.path());
+    let doubled = (1..21).fold("WITH t0 AS (SELECT bytes FROM flows)".to_owned(), |text, level| {
+        let before = level - 1;
+        format!("{text}, t{level} AS (SELECT * FROM t{before} UNION ALL SELECT * FROM t{before})")
+    });
+    for (statement, expected) in [
+        (format!("SELECT {}", vec!["1"; 100_000].join(" + ")), "the statement has more than 1000 operators"),
+        (
+            format!("SELECT count(*) FROM flows WHERE {}", vec!["src_port = 7"; 2000].join(" OR ")),
+            "write values as a list, column IN (1, 2, …)",
+        ),
+        (format!("{doubled} SELECT count(*) FROM t20"), "more than 50000 columns in all of its subqueries"),
+    ] {
+        let refused =
+            [engine.sql(&statement).map(drop), engine.describe_on(&statement, &[], &QueryControl::default()).map(drop)];
+        for error in refused.map(|planned| planned.expect_err("too much")) {
+            assert!(matches!(error, EngineError::Mistake(_)), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+    let listed: Vec<String> = (0..20_000).map(|port| port.to_string()).collect();
+    let statement = format!("SELECT count(*) FROM flows WHERE src_port IN ({})", listed.join(", "));
+    end_of(&engine, &statement, &QueryControl::default()).expect("an answer");
+}
+
 /// A question whose thread is busy does not hold up the next one to the same engine.
 #[test]
 fn a_busy_question_does_not_hold_up_the_next() {

@@ -123,6 +123,10 @@ fn statements_that_are_no_watch_are_explained() {
         (format!("EXPLAIN SELECT count(*) FROM {window}"), "EXPLAIN has no answer that could be reported"),
         (format!("CREATE TABLE t AS SELECT count(*) AS n FROM {window}"), "only questions are answered"),
         ("DROP TABLE flows".to_owned(), "only questions are answered"),
+        (
+            format!("SELECT {} AS n FROM {window}", vec!["1"; 2000].join(" + ")),
+            "the statement has more than 1000 operators",
+        ),
         (format!("SELECT 1; SELECT count(*) FROM {window}"), "hint: a watch has one statement"),
         (
             "SELECT count(*) FROM TUMBEL(flows, received, INTERVAL '1' SECOND)".to_owned(),
