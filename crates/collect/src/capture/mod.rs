@@ -151,7 +151,7 @@ pub fn looks_like_export(payload: &[u8]) -> bool {
         // exporters put nothing sensible into the count, too: then the time must be one, and the first set must be there
         (Some(9), Some(0)) => {
             let (set, length) = (word(20), word(22));
-            let is_set = set.is_some_and(|set| set < 2 || set >= 256);
+            let is_set = set.is_some_and(|set| !(2..256).contains(&set));
             let is_whole = length.is_some_and(|length| length >= 4 && length <= payload.len() - 20);
             is_set && is_whole && is_time(long(8), Some(0))
         }
