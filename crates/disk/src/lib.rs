@@ -4,8 +4,10 @@
 //! not synced may be there in part, in another order, or not at all. The functions add nothing to the system's calls. Nothing
 //! but a test observes them.
 
+mod replacement;
 mod writable;
 
+pub use replacement::Replacement;
 pub use writable::{check_file, check_folder};
 
 use std::fs::{self, File, OpenOptions};
