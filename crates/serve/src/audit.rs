@@ -89,6 +89,14 @@ impl<'a> AuditLine<'a> {
     }
 }
 
+/// A text, or its first letters with how many follow.
+pub(crate) fn beginning(text: &str, letters_max: usize) -> String {
+    match text.char_indices().nth(letters_max) {
+        Some((end, _)) => format!("{}… ({} letters more)", &text[..end], text[end..].chars().count()),
+        None => text.to_owned(),
+    }
+}
+
 /// Where lines are written.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
@@ -352,6 +360,13 @@ mod tests {
         assert!(files.iter().all(|file| file.metadata().expect("a file").len() <= 4096));
         assert_eq!(lines(&path).last().map(String::as_str), Some("\"question 499\\n\\\"x\\\"\""));
         assert_eq!(counted(&audit), (500, 0));
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_says_what_follows() {
+        assert_eq!(beginning("Zürich", 6), "Zürich");
+        assert_eq!(beginning("Zürich", 2), "Zü… (4 letters more)");
+        assert_eq!(beginning("", 0), "");
     }
 
     /// What logrotate does with `create` and with `copytruncate` (logrotate(8)).
