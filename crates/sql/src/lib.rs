@@ -49,6 +49,7 @@ mod scaling;
 mod scan;
 mod series_table;
 mod statement;
+mod text_arguments;
 mod threads;
 mod times_of_flows;
 mod values;
