@@ -259,6 +259,8 @@ export interface Watch {
   error: ProblemBody | null;
   /** The file. */
   text: string;
+  /** Its tag, which a change of it names; empty when it cannot be read. */
+  etag: string;
   /** What it did since the process began; null where this process does not run it. */
   counts: Record<string, number> | null;
 }
@@ -283,6 +285,8 @@ export interface Dashboard {
   error: ProblemBody | null;
   /** The file. */
   text: string;
+  /** Its tag, which a change of it names; empty when it cannot be read. */
+  etag: string;
 }
 
 export interface Report {

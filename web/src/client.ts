@@ -33,6 +33,8 @@ export interface RequestOptions {
   /** Sent as JSON, or as it is when it is text. */
   body?: object | string;
   signal?: AbortSignal;
+  /** The tag of the file that a change is based on: it is refused when somebody else has changed the file. */
+  ifMatch?: string;
 }
 
 export function addressOfApi(path: string, parameters: RequestParameters = {}): string {
@@ -47,6 +49,7 @@ export async function request<T>(path: string, parameters: RequestParameters = {
   const method = options.method ?? "GET";
   const headers: Record<string, string> = { Accept: "application/json" };
   if (options.body !== undefined) headers["Content-Type"] = typeof options.body === "string" ? "text/plain; charset=utf-8" : "application/json";
+  if (options.ifMatch) headers["If-Match"] = options.ifMatch;
   const body = typeof options.body === "object" ? JSON.stringify(options.body) : options.body;
   const response = await reach(path, parameters, { method, headers, signal: options.signal, body });
   if (response.status === 204) return undefined as T;

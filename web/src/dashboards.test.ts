@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { newDashboard, quoted, withPanel } from "./dashboards.ts";
+import { describe, expect, it, vi } from "vitest";
+import { newDashboard, quoted, withPanel, writeDashboard } from "./dashboards.ts";
 import { questionOfText } from "./question.ts";
 
 describe("dashboards", () => {
@@ -11,6 +11,19 @@ describe("dashboards", () => {
 
   it("quote what TOML does not take", () => {
     expect(quoted("a\u007f\u0001\\")).toBe('"a\\u007f\\u0001\\\\"');
+  });
+
+  it("are changed only where they are what the change is based on", async () => {
+    const sent: (string | null)[] = [];
+    vi.stubGlobal("document", { baseURI: "http://weir.invalid/" });
+    vi.stubGlobal("fetch", (_address: string, init: RequestInit) => {
+      sent.push(new Headers(init.headers).get("If-Match"));
+      return Promise.resolve(new Response("{}"));
+    });
+    await writeDashboard("border", newDashboard("Border"), { ifMatch: '"0123456789abcdef"' });
+    await writeDashboard("another", newDashboard("Another"));
+    vi.unstubAllGlobals();
+    expect(sent).toEqual(['"0123456789abcdef"', null]);
   });
 
   it("have questions as addresses have them", () => {

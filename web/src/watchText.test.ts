@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { JournalReport, Watch } from "./api.ts";
 import { compared, filterOfKey, lossesOf, ofJournal, stateOf, statementOf, withPaused } from "./watchText.ts";
 
-const watch: Watch = { name: "w", title: "", severity: "notice", paused: false, error: null, text: "", counts: null };
+const watch: Watch = { name: "w", title: "", severity: "notice", paused: false, error: null, text: "", etag: "", counts: null };
 
 describe("watches", () => {
   it("have a state", () => {

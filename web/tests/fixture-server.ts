@@ -11,7 +11,7 @@ import { Answers } from "./fixture-answers.ts";
 import { COLUMNS } from "./fixture-data.ts";
 import { parseTime } from "../src/times.ts";
 import { statementOf } from "../src/watchText.ts";
-import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, interfacesAt, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
+import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, etagOf, interfacesAt, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
 
 export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
@@ -197,7 +197,7 @@ class FixtureServer {
       // A pause stays, whatever the file says.
       const isPaused = found !== undefined && found.paused && !pausesItself(found.text);
       const title = /^title = "(.*)"$/m.exec(body)?.[1] ?? "";
-      const watch: Watch = { name, title, severity: found?.severity || "notice", paused: isPaused || pausesItself(body), error: null, counts: found?.counts ?? null, text: body };
+      const watch: Watch = { name, title, severity: found?.severity || "notice", paused: isPaused || pausesItself(body), error: null, counts: found?.counts ?? null, text: body, etag: etagOf(body) };
       this.#watches = [...this.#watches.filter((each) => each !== found), watch];
       return watch;
     }

@@ -56,12 +56,13 @@ fanout_min = 100
 export function watchesAt(): Watch[] {
   const counts = { windows_closed: 1441, windows_answered: 1440, reports: 2, reports_suppressed: 12, rows_late: 0, windows_shed: 0, octets_kept: 456_980_736 };
   const wrong = { type: "urn:weir:statement", title: "the statement is wrong", status: 400, detail: "no column 'colum'", hint: "did you mean 'column'?", place: { from: 7, to: 12 } };
-  return [
+  const watches: Omit<Watch, "etag">[] = [
     { name: "beaconing", title: "A host calls the same service at a steady pace", severity: "notice", paused: false, error: wrong, text: 'query = "SELECT colum FROM flows"\n', counts: null },
     { name: "ddos", title: "A host is flooded", severity: "critical", paused: false, error: null, text: 'title = "A host is flooded"\n', counts: { ...counts, windows_shed: 3 } },
     { name: "mice", title: "Traffic of hosts that usually send little", severity: "info", paused: true, error: null, text: "", counts: null },
     { name: "portscan", title: "A host tries many services", severity: "warning", paused: false, error: null, text: SCAN_FILE, counts },
   ];
+  return watches.map((watch) => ({ ...watch, etag: etagOf(watch.text) }));
 }
 
 const severityOf = (at: number) => (at % 3 === 2 ? ("critical" as const) : ("warning" as const));
@@ -156,9 +157,14 @@ title = "From whom to which port"
 question = "by=src_as,dst_port&view=sankey"
 `;
 
+/** The tag of a text: its length will do. */
+export function etagOf(text: string): string {
+  return `"${text.length}"`;
+}
+
 /** As much of TOML as the dashboards of these tests have. */
 export function dashboardOf(name: string, text: string): Dashboard {
   const value = (part: string, key: string): string => JSON.parse(new RegExp(`^${key} = (".*")$`, "m").exec(part)?.[1] ?? '""') as string;
   const [head = "", ...panels] = text.split("[[panels]]");
-  return { name, title: value(head, "title"), error: null, text, panels: panels.map((part) => ({ title: value(part, "title"), question: value(part, "question"), wide: part.includes("wide = true") })) };
+  return { name, title: value(head, "title"), error: null, text, etag: etagOf(text), panels: panels.map((part) => ({ title: value(part, "title"), question: value(part, "question"), wide: part.includes("wide = true") })) };
 }

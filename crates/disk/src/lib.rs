@@ -2,10 +2,12 @@
 //!
 //! All of them go through here, so that a test can record them and rebuild what a loss of power may leave: what was
 //! not synced may be there in part, in another order, or not at all. The functions add nothing to the system's calls. Nothing
-//! but a test observes them.
+//! but a test observes them. Files that people change as wholes, such as those of users, are replaced here as well.
 
+mod replacement;
 mod writable;
 
+pub use replacement::Replacement;
 pub use writable::{check_file, check_folder};
 
 use std::fs::{self, File, OpenOptions};

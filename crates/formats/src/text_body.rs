@@ -256,6 +256,8 @@ struct CsvRows<'a> {
     parser: csv_core::Reader,
     /// What is not read yet.
     body: &'a [u8],
+    /// Whether the body has ended without the end of a line, which is added then: only within quotes it ends no row.
+    has_added_end: bool,
     /// Fields of the row, one behind the other.
     fields: Vec<u8>,
     /// Where each field ends.
@@ -267,13 +269,16 @@ struct CsvRows<'a> {
 impl<'a> CsvRows<'a> {
     fn new(body: &'a [u8], fields: usize) -> Self {
         let (buffer, ends) = (vec![0; ROW_OCTETS], vec![0; fields]);
-        Self { parser: csv_core::Reader::new(), body, fields: buffer, ends, line: 1 }
+        Self { parser: csv_core::Reader::new(), body, has_added_end: false, fields: buffer, ends, line: 1 }
     }
 
     /// Reads a row; `false` behind the last one.
     fn read_row(&mut self) -> Result<bool, StreamError> {
         self.pass_empty_lines();
         self.line = self.parser.line();
+        if self.body.is_empty() {
+            return Ok(false);
+        }
         let (mut octets, mut count) = (0, 0);
         loop {
             let (fields, ends) = (&mut self.fields[octets..], &mut self.ends[count..]);
@@ -282,7 +287,10 @@ impl<'a> CsvRows<'a> {
             octets += written;
             count += ended;
             match found {
-                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::InputEmpty if self.has_added_end => {
+                    return Err(self.wrong("the body ends within quotes".to_owned()));
+                }
+                ReadRecordResult::InputEmpty => (self.body, self.has_added_end) = (&b"\n"[..], true),
                 // no row becomes longer than what is left of the body
                 ReadRecordResult::OutputFull => {
                     let more = self.fields.len().min(self.body.len());

@@ -3,11 +3,14 @@
 //! Lines are JSON in one file, which is set aside when it is full; so many files are kept. A line is written by the thread of
 //! its question, with one write, before the answer is given. What cannot be written is counted, said in the log and by
 //! `/readyz`; with `required` questions are refused until lines can be written again.
+//!
+//! Other programs may set the file aside as well (logrotate): each line goes to the file that has the name at that moment. What
+//! speaks against looking for it each time is a system call for each line, which takes less than writing the line does.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -86,6 +89,14 @@ impl<'a> AuditLine<'a> {
     }
 }
 
+/// A text, or its first letters with how many follow.
+pub(crate) fn beginning(text: &str, letters_max: usize) -> String {
+    match text.char_indices().nth(letters_max) {
+        Some((end, _)) => format!("{}… ({} letters more)", &text[..end], text[end..].chars().count()),
+        None => text.to_owned(),
+    }
+}
+
 /// Where lines are written.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
@@ -120,11 +131,26 @@ impl Default for AuditLog {
 /// The file that is written.
 #[derive(Debug, Default)]
 struct Written {
-    file: Option<File>,
+    file: Option<OpenFile>,
     octets: u64,
     /// Why the last line is not there.
     failure: Option<String>,
     told: Option<Instant>,
+}
+
+/// An open file, and which one it is.
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    device: u64,
+    inode: u64,
+}
+
+impl OpenFile {
+    /// Whether this is what the name stands for now.
+    fn is(&self, named: &Metadata) -> bool {
+        (self.device, self.inode) == (named.dev(), named.ino())
+    }
 }
 
 impl AuditLog {
@@ -204,7 +230,12 @@ impl AuditLog {
 impl Written {
     fn open(&mut self, path: &Path) -> io::Result<()> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
-        self.octets = file.metadata()?.len();
+        let about = file.metadata()?;
+        if may_be_read_by_all(&about) {
+            // whoever made it chose its mode, which may be meant
+            tracing::warn!("the audit {} can be read by every account of this machine", path.display());
+        }
+        self.octets = about.len();
         let mut last = [b'\n'];
         if self.octets > 0 {
             file.read_exact_at(&mut last, self.octets - 1)?;
@@ -214,21 +245,30 @@ impl Written {
             file.write_all(b"\n")?;
             self.octets += 1;
         }
-        self.file = Some(file);
+        self.file = Some(OpenFile { file, device: about.dev(), inode: about.ino() });
+        Ok(())
+    }
+
+    /// Opens the file that has the name now, unless it is the one that is open.
+    fn follow(&mut self, path: &Path) -> io::Result<()> {
+        let is_open = |named: &Metadata| self.file.as_ref().is_some_and(|open| open.is(named));
+        match fs::metadata(path).ok().filter(is_open) {
+            // it may have been copied and emptied
+            Some(named) => self.octets = named.len(),
+            None => self.open(path)?,
+        }
         Ok(())
     }
 
     fn append(&mut self, path: &Path, text: &str, options: &AuditOptions) -> io::Result<()> {
-        if self.file.is_none() || !path.exists() {
-            self.open(path)?;
-        }
+        self.follow(path)?;
         let line = format!("{text}\n");
         if self.octets > 0 && self.octets + line.len() as u64 > options.file_size_max.bytes() {
             set_aside(path, options.files_max)?;
             self.open(path)?;
         }
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let written = file.write_all(line.as_bytes());
+        let Some(open) = &mut self.file else { return Ok(()) };
+        let written = open.file.write_all(line.as_bytes());
         // a part of a line may be there: the file is looked at again
         match written {
             Ok(()) => self.octets += line.len() as u64,
@@ -245,6 +285,11 @@ impl Written {
             tracing::error!("the audit {} cannot be written: {error}", path.display());
         }
     }
+}
+
+/// Whether a file can be read by accounts that are neither its owner nor of its group.
+fn may_be_read_by_all(about: &Metadata) -> bool {
+    about.mode() & 0o004 != 0
 }
 
 /// Gives each file the next number; what is over the limit is removed.
@@ -268,6 +313,8 @@ fn set_aside(path: &Path, files_max: usize) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn line(text: &str) -> AuditLine<'_> {
@@ -313,6 +360,47 @@ mod tests {
         assert!(files.iter().all(|file| file.metadata().expect("a file").len() <= 4096));
         assert_eq!(lines(&path).last().map(String::as_str), Some("\"question 499\\n\\\"x\\\"\""));
         assert_eq!(counted(&audit), (500, 0));
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_says_what_follows() {
+        assert_eq!(beginning("Zürich", 6), "Zürich");
+        assert_eq!(beginning("Zürich", 2), "Zü… (4 letters more)");
+        assert_eq!(beginning("", 0), "");
+    }
+
+    /// What logrotate does with `create` and with `copytruncate` (logrotate(8)).
+    #[test]
+    fn lines_go_to_the_file_that_has_the_name_when_another_program_sets_it_aside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, aside) = (folder.path().join("audit.jsonl"), folder.path().join("audit.jsonl-20261127"));
+        let options = AuditOptions { file: Some(path.clone()), ..AuditOptions::default() };
+        let audit =
+            AuditLog::open(AuditOptions { file_size_max: ByteSize::from_bytes(4096), ..options }).expect("opened");
+        audit.write(&line("before"));
+        fs::rename(&path, &aside).expect("set aside");
+        fs::write(&path, "").expect("created");
+        audit.write(&line("behind"));
+        assert_eq!(lines(&aside), ["\"before\""]);
+        assert_eq!(lines(&path), ["\"behind\""]);
+        // emptied, and so far from full again
+        let fill = || (0..30).for_each(|_| audit.write(&line("fill")));
+        fill();
+        File::options().write(true).open(&path).and_then(|file| file.set_len(0)).expect("emptied");
+        fill();
+        assert_eq!(lines(&path).len(), 30);
+        assert_eq!(counted(&audit), (62, 0));
+    }
+
+    #[test]
+    fn a_file_that_every_account_may_read_is_recognised() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.jsonl");
+        let options = AuditOptions { file: Some(path.clone()), ..AuditOptions::default() };
+        AuditLog::open(options).expect("opened");
+        assert!(!may_be_read_by_all(&fs::metadata(&path).expect("its own file")));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("as logrotate makes it");
+        assert!(may_be_read_by_all(&fs::metadata(&path).expect("a file")));
     }
 
     #[test]

@@ -74,6 +74,8 @@ kinds! {
     not_found, "not-found", NOT_FOUND, "there is no such thing";
     /// It is there, and cannot be asked that way.
     method, "method", METHOD_NOT_ALLOWED, "the method is not allowed here";
+    /// Somebody else has changed it.
+    changed, "changed", PRECONDITION_FAILED, "somebody else has changed it";
     /// The body or the answer is too large.
     too_large, "too-large", PAYLOAD_TOO_LARGE, "that is too large";
     /// Too many questions at once.

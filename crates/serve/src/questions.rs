@@ -25,7 +25,7 @@ use weir_query::{Admission, Admitted, Progress};
 use weir_sql::{BusyThreads, QueryControl};
 
 use crate::access::Asker;
-use crate::audit::{AuditCost, AuditLine, AuditLog};
+use crate::audit::{AuditCost, AuditLine, AuditLog, beginning};
 use crate::config::QuestionOptions;
 use crate::moment::now_ms;
 use crate::priority::give_way;
@@ -34,8 +34,8 @@ use crate::rate_limit::{RateLimit, site};
 
 /// Rows that are read in some milliseconds.
 const QUICK_ROWS: u64 = 500_000;
-/// Letters of a question that are shown and logged.
-const TEXT_LETTERS_MAX: usize = 2000;
+/// Letters of a question that are listed. The audit has all of them.
+const LISTED_LETTERS_MAX: usize = 2000;
 
 /// Questions that run, and how many may.
 #[derive(Debug, Clone)]
@@ -66,7 +66,8 @@ struct Inner {
 struct Running {
     user: String,
     from: Option<IpAddr>,
-    text: String,
+    /// All of it: a comment that is longer than what is listed hides nothing from the audit.
+    text: Arc<str>,
     since_ms: i64,
     progress: Arc<Progress>,
     /// Rows of its answer, once there is one.
@@ -117,7 +118,7 @@ pub struct RunningQuestion {
     pub id: u64,
     /// Who asked.
     pub user: String,
-    /// What was asked.
+    /// What was asked; of a long question its beginning, and how many letters follow.
     pub text: String,
     /// When, in milliseconds since the epoch.
     pub since_ms: i64,
@@ -318,11 +319,10 @@ impl Questions {
             return refused(Problem::unavailable(format!("{} questions run or wait already", running.len())));
         }
         let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
-        let text: String = text.chars().take(TEXT_LETTERS_MAX).collect();
         let question = Running {
             user: user.to_owned(),
             from: asker.from,
-            text,
+            text: text.into(),
             since_ms: now_ms(),
             progress: Arc::clone(&control.progress),
             rows: Arc::default(),
@@ -340,7 +340,7 @@ impl Questions {
             RunningQuestion {
                 id: *id,
                 user: question.user.clone(),
-                text: question.text.clone(),
+                text: beginning(&question.text, LISTED_LETTERS_MAX),
                 since_ms: question.since_ms,
                 rows_read: counts.rows_done,
                 octets_read: counts.octets_read,
@@ -512,6 +512,23 @@ mod tests {
         task.abort();
         wait_until(|| questions.list().is_empty());
         assert_eq!((questions.counts().cancelled, questions.counts().running), (1, 0));
+    }
+
+    #[test]
+    fn the_audit_has_all_of_a_question_and_the_list_says_what_it_leaves_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.jsonl");
+        let options = crate::audit::AuditOptions { file: Some(path.clone()), ..Default::default() };
+        let audit = AuditLog::open(options).expect("opened");
+        let (runtime, questions) = (runtime(), Questions::new(&QuestionOptions::default(), Arc::new(audit)));
+        let text = format!("/* {} */ SELECT password FROM secrets", "x".repeat(2500));
+        let asked = questions.clone();
+        let work = move |_: &Turn| Ok(asked.list()[0].text.clone());
+        let listed = runtime.block_on(questions.answer(&asker("ann"), text.clone(), work)).expect("an answer");
+        let left_out = text.len() - LISTED_LETTERS_MAX;
+        assert_eq!(listed, format!("{}… ({left_out} letters more)", &text[..LISTED_LETTERS_MAX]));
+        let line = std::fs::read_to_string(&path).expect("the audit");
+        assert!(line.contains(&text), "{line}");
     }
 
     #[test]

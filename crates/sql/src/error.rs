@@ -7,7 +7,7 @@ use datafusion::error::DataFusionError;
 use weir_query::QueryError;
 
 use crate::control::Reached;
-use crate::mistake::Mistake;
+use crate::mistake::{Mistake, is_no_text};
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -142,13 +142,14 @@ impl EngineError {
 
 /// Whether values of the question are wrong, rather than the engine or a file.
 fn is_about_values(error: &ArrowError) -> bool {
-    matches!(
+    let is_of_computing = matches!(
         error,
         ArrowError::CastError(_)
             | ArrowError::ParseError(_)
             | ArrowError::DivideByZero
             | ArrowError::ArithmeticOverflow(_)
-    )
+    );
+    is_of_computing || is_no_text(error)
 }
 
 /// An error with all its causes.
@@ -165,5 +166,27 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 impl From<Mistake> for EngineError {
     fn from(mistake: Mistake) -> Self {
         Self::Mistake(Box::new(mistake))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, BinaryArray};
+    use arrow::compute::{CastOptions, cast_with_options};
+    use arrow::datatypes::DataType;
+
+    use super::*;
+
+    /// By the error of the engine's own cast, so that another text of it is noticed.
+    #[test]
+    fn octets_that_are_no_text_are_a_mistake_of_the_question() {
+        let octets: ArrayRef = Arc::new(BinaryArray::from(vec![&[192, 0, 2, 1][..]]));
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let error = cast_with_options(&octets, &DataType::Utf8, &options).expect_err("no text");
+        let error = EngineError::run(DataFusionError::ArrowError(Box::new(error), None));
+        let EngineError::Mistake(mistake) = error else { panic!("{error:?}") };
+        assert_eq!(mistake.to_string(), "octets are no text\nhint: write host(src_addr) for the text of an address");
     }
 }

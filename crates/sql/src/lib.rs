@@ -51,6 +51,7 @@ mod scan;
 mod series_table;
 mod statement;
 mod statement_size;
+mod text_arguments;
 mod threads;
 mod times_of_flows;
 mod values;

@@ -28,6 +28,7 @@ use weir_flow::parse_address;
 use weir_flow::schema::CONTENT_KEY;
 
 use crate::functions::{self, family, prefix_bounds};
+use crate::text_arguments::text_arguments;
 
 /// A text that should be an address, a number or a time, and is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -186,6 +187,7 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    refuse_as_text(&expression, schema)?;
     match expression {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => comparison(binary, schema),
         Expr::BinaryExpr(binary) if is_pattern(binary.op) => {
@@ -312,6 +314,16 @@ fn is_pattern(operator: Operator) -> bool {
 
 fn refuse_pattern(value: &Expr, schema: &DFSchema) -> Result<()> {
     content_of(value, schema).map_or(Ok(()), |content| Err(Unfit::pattern(value, content)))
+}
+
+/// Refuses an address whose octets would be read as letters.
+fn refuse_as_text(expression: &Expr, schema: &DFSchema) -> Result<()> {
+    let Some(taken) = text_arguments(expression) else { return Ok(()) };
+    let octets = taken.values.iter().filter(|value| content_of(value, schema).is_some()).count();
+    if octets == 0 || (taken.joins_octets && octets == taken.values.len()) {
+        return Ok(());
+    }
+    plan_err!("a call to '{}' takes text and received Binary", taken.name)
 }
 
 pub(crate) fn is_comparison(operator: Operator) -> bool {

@@ -164,6 +164,9 @@ impl Mistake {
             (ArrowError::ArithmeticOverflow(_), _) => {
                 ("a number is too large for its type".to_owned(), Some("cast the numbers first: CAST(... AS DOUBLE)"))
             }
+            (ArrowError::InvalidArgumentError(_), _) if is_no_text(error) => {
+                ("octets are no text".to_owned(), Some("write host(src_addr) for the text of an address"))
+            }
             _ => (plain(text.lines().next().unwrap_or(text)), None),
         };
         Self { message, place: None, hint: hint.map(str::to_owned) }
@@ -183,6 +186,11 @@ impl Mistake {
         self.place = value.and_then(|value| Place::find(sql, &format!("'{value}'")));
         self
     }
+}
+
+/// Whether octets were to be read as letters, and are none.
+pub(crate) fn is_no_text(error: &ArrowError) -> bool {
+    matches!(error, ArrowError::InvalidArgumentError(message) if message.starts_with("Encountered non UTF-8 data"))
 }
 
 /// Without the prefix that names the kind of error: it says nothing to the caller.

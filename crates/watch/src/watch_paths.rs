@@ -10,7 +10,8 @@ use crate::error::WatchError;
 /// Watch files by path, with when they were changed, where the file system tells, and their length in octets.
 pub type WatchPaths = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
-/// Looks up watch files. A folder stands for its files that end in `.toml`. Without any file that is an error.
+/// Looks up watch files. A folder stands for its files that end in `.toml`, but for folders and pipes, whatever their name:
+/// reading a pipe would never end. Without any file that is an error.
 pub fn watch_paths(given: &[PathBuf]) -> Result<WatchPaths, WatchError> {
     let found = looked_up(given)?;
     if found.is_empty() { Err(WatchError::NoFiles) } else { Ok(found) }
@@ -51,10 +52,26 @@ fn looked_up(given: &[PathBuf]) -> Result<WatchPaths, WatchError> {
             let path = entry.map_err(unreadable)?.path();
             if path.extension().is_some_and(|ending| ending == "toml")
                 && let Ok(about) = fs::metadata(&path)
+                && about.is_file()
             {
                 found.insert(path, (about.modified().ok(), about.len()));
             }
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_no_watch_of_a_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("count.toml"), "").expect("written");
+        fs::create_dir(folder.path().join("folder.toml")).expect("a folder");
+        std::os::unix::fs::symlink("ann@host.123", folder.path().join(".#count.toml")).expect("a link");
+        let found = watch_paths(&[folder.path().to_owned()]).expect("one");
+        assert_eq!(found.keys().collect::<Vec<_>>(), [&folder.path().join("count.toml")]);
+    }
 }

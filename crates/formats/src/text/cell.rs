@@ -153,14 +153,15 @@ pub(crate) fn secs_as_ms(text: &str) -> Option<i64> {
 /// Milliseconds beyond which no time is meant.
 const MS_MAX: f64 = 1e16;
 
-/// Whole numbers from here on are milliseconds since the epoch, below seconds: the year 5138, or March 1973.
+/// Numbers from here on are milliseconds since the epoch, below seconds: the year 5138, or March 1973.
 const MS_FROM: i64 = 100_000_000_000;
 
-/// A time: seconds or milliseconds since the epoch, or a date and a time of day, in UTC when nothing else is said.
+/// A time: seconds or milliseconds since the epoch, or a date and a time of day, in UTC when nothing else is said. None is
+/// beyond the years that dates are written in.
 fn time_ms(text: &str) -> Option<i64> {
     if let Some(ms) = secs_as_ms(text) {
-        let whole = !text.contains('.');
-        return Some(if whole && ms / 1000 >= MS_FROM { ms / 1000 } else { ms });
+        let ms = if ms / 1000 >= MS_FROM { ms / 1000 } else { ms };
+        return jiff::Timestamp::from_millisecond(ms).ok().map(|_| ms);
     }
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return Some(time.as_millisecond());
@@ -186,6 +187,9 @@ mod tests {
             "1565635847.958",
             "1565635847.958123",
             "1565635847958",
+            "1565635847958.0",
+            "1.565635847958e12",
+            "1.565635847958e9",
             "2019-08-12T18:50:47.958Z",
             "2019-08-12T18:50:47.958",
             "2019-08-12 18:50:47.958",
@@ -198,6 +202,11 @@ mod tests {
         check(Column::Start, "2e-6", Some(Cell::Time(0)));
         check(Column::Start, "-1.5", Some(Cell::Time(-1500)));
         check(Column::Start, "1e99", None);
+        // 9999-12-01T00:00:00Z, by `date -d`, and a month later
+        check(Column::Start, "253399622400000", Some(Cell::Time(253_399_622_400_000)));
+        for text in ["253402300800000", "253402300800000.5", "1565635847958000", "-400000000000"] {
+            check(Column::Start, text, None);
+        }
         for text in ["XXXXXXXXXX.XXXXXX", "1.x", "yesterday", "2019-13-01 00:00:00", "é19-08-12 18:50:47"] {
             check(Column::Start, text, None);
         }

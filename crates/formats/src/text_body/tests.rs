@@ -88,6 +88,37 @@ fn what_is_no_text_of_flows_is_refused() {
     assert!(refused(b"bytes\n\xff\n", Csv).starts_with("line 2: "));
 }
 
+/// As when the connection of a sender broke.
+#[test]
+fn a_body_that_ends_within_quotes_is_refused() {
+    for body in [&b"src_addr\n\"1.1.1.1"[..], b"src_addr\n\"", b"src_addr\n\"1.1.1.1\n", b"src_addr\n\"1.1.1.1\"\""] {
+        assert_eq!(refused(body, TextForm::Csv), "line 2: the body ends within quotes");
+    }
+    assert_eq!(refused(b"bytes,server_name\n1,a\n2,\"b\nc", TextForm::Csv), "line 3: the body ends within quotes");
+    // a last line without its end is whole, and a row may have several lines
+    for (body, rows) in [("bytes\n1\n2", 2), ("bytes\n\"1\"", 1), ("bytes,server_name\n1,\"a\nb\"", 1), ("bytes", 0)] {
+        let found: usize = flows(body, TextForm::Csv).iter().map(FlowBatch::rows).sum();
+        assert_eq!(found, rows, "{body}");
+    }
+}
+
+#[test]
+fn times_are_seconds_or_milliseconds_by_their_size() {
+    // 2100-01-01T00:00:00Z, by `date -d`
+    const LATER_MS: i64 = 4_102_444_800_000;
+    for start in ["4102444800000", "4102444800000.0", "4.1024448e12", "4102444800", "4102444800.0", "4.1024448e9"] {
+        let body = format!("{{\"start\":{start}}}");
+        let found = flows(&body, TextForm::JsonLines);
+        let starts = found[0].primitive::<TimestampMillisecondType>(Column::Start).expect("times");
+        assert_eq!(starts.value(0), LATER_MS, "{start}");
+    }
+    // years that no date of four digits has, microseconds among them
+    for start in ["4.1024448e15", "4102444800000000", "2e15", "-4e14", "1e300"] {
+        let error = refused(format!("{{\"start\":{start}}}").as_bytes(), TextForm::JsonLines);
+        assert!(error.starts_with("column 'start' has values that do not fit"), "{start}: {error}");
+    }
+}
+
 #[test]
 fn a_small_body_does_not_fill_the_memory() {
     let first = Column::ALL.iter().filter(|column| **column != Column::Elements);

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::named_files::NamedFiles;
+use super::extract::{BodyText, IfMatch, PathText};
+use super::named_files::{NamedFiles, tag, with_tag};
 use crate::access::Asker;
 use crate::body::json;
 use crate::problem::{Answered, Problem, TextPlace};
@@ -33,8 +34,11 @@ pub(crate) struct DashboardBody {
     panels: Vec<Panel>,
     /// What is wrong with the file, if anything.
     error: Option<Problem>,
-    /// The file.
+    /// The file; empty when it cannot be read.
     text: String,
+    /// The tag of the file, which the header `If-Match` of a change names: it is refused with 412 when the file is another one
+    /// by then. Empty when it cannot be read.
+    etag: String,
 }
 
 /// The file of a dashboard.
@@ -70,8 +74,11 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
     asker.needs_all_flows()?;
     let files = files(&service);
     let work = move |_: &Turn| {
-        let read = |name: String| files.read(&name).map(|text| body(name, text));
-        json(&files.names()?.into_iter().map(read).collect::<Answered<Vec<_>>>()?)
+        let body = |(name, text): (String, Answered<String>)| match text {
+            Ok(text) => body(name, text),
+            Err(problem) => unreadable(name, problem),
+        };
+        json(&files.all()?.into_iter().map(body).collect::<Vec<_>>())
     };
     service.questions.answer(&asker, "dashboards".to_owned(), work).await
 }
@@ -85,13 +92,13 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
 pub(crate) async fn show(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
+    PathText(name): PathText,
 ) -> Answered<Response> {
     asker.needs_all_flows()?;
     let (files, text) = (files(&service), format!("dashboard {name}"));
     let work = move |_: &Turn| {
         let text = files.read(&name)?;
-        json(&body(name, text))
+        answer(name, text)
     };
     service.questions.answer(&asker, text, work).await
 }
@@ -100,22 +107,26 @@ pub(crate) async fn show(
 #[utoipa::path(
     put, path = "/dashboards/{name}", tag = "dashboards",
     request_body(content = String, content_type = "application/toml"),
-    params(("name" = String, Path, description = "The name of the dashboard")),
+    params(
+        ("name" = String, Path, description = "The name of the dashboard"),
+        ("If-Match" = Option<String>, Header, description = "The `etag` of the file that the change is based on"),
+    ),
     responses((status = 200, body = DashboardBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn put(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
-    text: String,
+    PathText(name): PathText,
+    based_on: IfMatch,
+    BodyText(text): BodyText,
 ) -> Answered<Response> {
     asker.needs(Role::Analyst)?;
     asker.needs_all_flows()?;
     let (files, line) = (files(&service), format!("dashboard put {name}"));
     let work = move |_: &Turn| {
         parse(&text)?;
-        files.write(&name, &text)?;
-        json(&body(name, text))
+        files.write(&name, &text, &based_on)?;
+        answer(name, text)
     };
     service.questions.answer(&asker, line, work).await
 }
@@ -123,18 +134,22 @@ pub(crate) async fn put(
 /// Removes a dashboard.
 #[utoipa::path(
     delete, path = "/dashboards/{name}", tag = "dashboards",
-    params(("name" = String, Path, description = "The name of the dashboard")),
+    params(
+        ("name" = String, Path, description = "The name of the dashboard"),
+        ("If-Match" = Option<String>, Header, description = "The `etag` of the file that is meant"),
+    ),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn delete(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
+    PathText(name): PathText,
+    based_on: IfMatch,
 ) -> Answered<StatusCode> {
     asker.needs(Role::Analyst)?;
     asker.needs_all_flows()?;
     let (files, line) = (files(&service), format!("dashboard delete {name}"));
-    service.questions.answer(&asker, line, move |_: &Turn| files.remove(&name)).await?;
+    service.questions.answer(&asker, line, move |_: &Turn| files.remove(&name, &based_on)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -147,7 +162,19 @@ fn body(name: String, text: String) -> DashboardBody {
         Ok(file) => (file, None),
         Err(problem) => (DashboardFile::default(), Some(problem)),
     };
-    DashboardBody { name, title: file.title, panels: file.panels, error, text }
+    let etag = tag(&text);
+    DashboardBody { name, title: file.title, panels: file.panels, error, text, etag }
+}
+
+/// A file of which there is no text.
+fn unreadable(name: String, problem: Problem) -> DashboardBody {
+    let (title, text, etag) = (String::new(), String::new(), String::new());
+    DashboardBody { name, title, panels: Vec::new(), error: Some(problem), text, etag }
+}
+
+fn answer(name: String, text: String) -> Answered<Response> {
+    let body = body(name, text);
+    Ok(with_tag(json(&body)?, &body.etag))
 }
 
 fn parse(text: &str) -> Answered<DashboardFile> {

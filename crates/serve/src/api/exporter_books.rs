@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,7 +12,7 @@ use weir_flow::books::ExporterSums;
 
 use super::completeness::CounterBody;
 use super::exporters::{WindowParams, window_range};
-use super::extract::Params;
+use super::extract::{Params, PathText};
 use super::question_text::span;
 use crate::access::Asker;
 use crate::body::json;
@@ -59,7 +59,7 @@ impl DomainBooks {
 pub(crate) async fn show(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(address): Path<String>,
+    PathText(address): PathText,
     Params(params): Params<WindowParams>,
 ) -> Answered<Response> {
     asker.needs_all_flows()?;

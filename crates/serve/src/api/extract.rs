@@ -2,10 +2,10 @@
 
 mod words;
 
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Json, Query, Request};
-use axum::http::StatusCode;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection, StringRejection};
+use axum::extract::{FromRequest, FromRequestParts, Json, Path, Query, Request};
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use crate::access::Asker;
@@ -22,6 +22,56 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
         let params = Query::<T>::from_request_parts(parts, state).await;
         let Query(params) = params.map_err(|error: QueryRejection| words::of_query(&error.body_text()))?;
         Ok(Self(params))
+    }
+}
+
+/// The one parameter of a path.
+pub(crate) struct PathText(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathText {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = Path::<String>::from_request_parts(parts, state).await;
+        let Path(text) = text.map_err(|error: PathRejection| match error {
+            PathRejection::FailedToDeserializePathParams(_) => Problem::request("the path is no text in UTF-8"),
+            error => Problem::internal(error.body_text()),
+        })?;
+        Ok(Self(text))
+    }
+}
+
+/// The header `If-Match` (RFC 9110 section 13.1.1): tags of what a change is based on.
+#[derive(Debug)]
+pub(crate) struct IfMatch(pub(crate) Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let values = parts.headers.get_all(header::IF_MATCH);
+        // one that is no text is no tag of ours, and does not make the change an unconditional one
+        let tags = || values.iter().map(|value| value.to_str().unwrap_or_default()).collect::<Vec<_>>().join(",");
+        Ok(Self(parts.headers.contains_key(header::IF_MATCH).then(tags)))
+    }
+}
+
+/// A body of text.
+pub(crate) struct BodyText(pub(crate) String);
+
+impl<S: Send + Sync> FromRequest<S> for BodyText {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let text = String::from_request(request, state).await;
+        let text = text.map_err(|error: StringRejection| match error {
+            StringRejection::InvalidUtf8(_) => Problem::request("the body is no text in UTF-8"),
+            error if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                Problem::too_large("the body of the request is too large")
+            }
+            error => Problem::request(error.body_text()),
+        })?;
+        Ok(Self(text))
     }
 }
 

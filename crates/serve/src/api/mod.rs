@@ -57,7 +57,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Asker;
-use crate::audit::AuditLine;
+use crate::audit::{AuditLine, beginning};
 use crate::body::with_type;
 use crate::pages;
 use crate::peer::{Client, Peer, client};
@@ -236,7 +236,7 @@ impl Refusal {
         }
         let service = Arc::clone(service);
         let write = move || {
-            let text: String = self.text.chars().take(REFUSED_LETTERS_MAX).collect();
+            let text = beginning(&self.text, REFUSED_LETTERS_MAX);
             let name = asker.as_ref().map_or("", |asker| asker.name.as_str());
             let from = asker.as_ref().and_then(|asker| asker.from).or(self.peer.map(|peer| peer.0));
             let line = AuditLine::now("refused", name, from, &text, "refused");

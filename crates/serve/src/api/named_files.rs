@@ -1,17 +1,30 @@
 //! Files of a folder that requests name.
 //!
-//! A name is letters, digits, `-` and `_`, so that no path leads out of the folder. A file is written beside the one before
-//! and takes its place, so that whoever reads it has one or the other.
+//! A name is letters, digits, `-` and `_`, so that no path leads out of the folder. A file is written next to the one before
+//! and takes its place, so that whoever reads it has one or the other. Each content has a tag: a change that names the tag of
+//! what it is based on is refused when somebody else was faster.
 
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use weir_disk::Replacement;
+
+use super::extract::IfMatch;
 use crate::problem::{Answered, Problem};
 
 /// Files at most.
 const FILES_MAX: usize = 1000;
 /// The ending of all of them.
 const ENDING: &str = "toml";
+/// Letters of a name. File systems take names of 255 octets, and a new file has a longer one until it takes its place.
+const NAME_LETTERS_MAX: usize = 200;
+/// Mode of a new file, less what the process leaves out of it.
+const MODE: u32 = 0o666;
 
 /// Files of one kind.
 #[derive(Debug, Clone)]
@@ -26,9 +39,22 @@ impl NamedFiles {
         Self { folder, kind }
     }
 
-    /// The names, sorted. A folder that is not there has none.
-    pub(super) fn names(&self) -> Answered<Vec<String>> {
-        let entries = match std::fs::read_dir(&self.folder) {
+    /// All files, sorted by name, each with its text or why there is none to use: one file that cannot be read hides no other
+    /// one. A folder that is not there has none.
+    pub(super) fn all(&self) -> Answered<Vec<(String, Answered<String>)>> {
+        let files = self.names()?.into_iter().map(|name| {
+            let text = self.read(&name);
+            (name, text)
+        });
+        // one that was removed since the folder was read is none
+        let is_there = |(name, text): &(String, Answered<String>)| text.is_ok() || self.file_of(name).exists();
+        Ok(files.filter(is_there).collect())
+    }
+
+    /// The names, sorted, also those that no request can name. Left out are hidden files, which editors make next to those that
+    /// they change, and what is no file: reading a pipe would never end.
+    fn names(&self) -> Answered<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(self.problem(&self.folder, &error)),
@@ -38,6 +64,8 @@ impl NamedFiles {
             let path = entry.map_err(|error| self.problem(&self.folder, &error))?.path();
             if path.extension().is_some_and(|ending| ending == ENDING)
                 && let Some(name) = path.file_stem().and_then(|name| name.to_str())
+                && !name.starts_with('.')
+                && fs::metadata(&path).is_ok_and(|about| about.is_file())
             {
                 names.push(name.to_owned());
             }
@@ -51,79 +79,216 @@ impl NamedFiles {
 
     pub(super) fn read(&self, name: &str) -> Answered<String> {
         let path = self.path(name)?;
-        std::fs::read_to_string(&path).map_err(|error| self.problem(&path, &error))
+        let mut text = String::new();
+        // without waiting for whoever writes to a pipe
+        let read = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).and_then(|mut file| {
+            if !file.metadata()?.is_file() {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            file.read_to_string(&mut text)
+        });
+        read.map_err(|error| self.problem(&path, &error))?;
+        Ok(text)
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) -> Answered<()> {
+    /// Writes a file, if it is the one that the request is based on.
+    pub(super) fn write(&self, name: &str, text: &str, based_on: &IfMatch) -> Answered<()> {
         let path = self.path(name)?;
+        let unwritten = |error: io::Error| Problem::internal(format!("the {} cannot be written: {error}", self.kind));
+        fs::create_dir_all(&self.folder).map_err(unwritten)?;
+        let replacement = Replacement::begin(&path).map_err(unwritten)?;
+        self.check(name, based_on)?;
         if !path.exists() && self.names()?.len() >= FILES_MAX {
             let (kind, count) = (self.kind, FILES_MAX);
             let problem =
                 Problem::request(format!("{count} files are kept, and the {kind} '{name}' would be one more"));
             return Err(problem.with_hint("remove one first"));
         }
-        let new = path.with_extension(format!("{ENDING}.new"));
-        let written = std::fs::create_dir_all(&self.folder)
-            .and_then(|()| std::fs::write(&new, text))
-            .and_then(|()| std::fs::rename(&new, &path));
-        written.map_err(|error| Problem::internal(format!("the {} cannot be written: {error}", self.kind)))
+        replacement.write(text.as_bytes(), MODE).map_err(unwritten)
     }
 
-    pub(super) fn remove(&self, name: &str) -> Answered<()> {
+    /// Removes a file, if it is the one that the request is based on.
+    pub(super) fn remove(&self, name: &str, based_on: &IfMatch) -> Answered<()> {
         let path = self.path(name)?;
-        std::fs::remove_file(&path).map_err(|error| self.problem(&path, &error))
+        let _others_wait = Replacement::begin(&path).map_err(|error| self.problem(&path, &error))?;
+        self.check(name, based_on)?;
+        fs::remove_file(&path).map_err(|error| self.problem(&path, &error))
+    }
+
+    /// Refuses a change that is based on another content than there is.
+    fn check(&self, name: &str, based_on: &IfMatch) -> Answered<()> {
+        let Some(tags) = &based_on.0 else { return Ok(()) };
+        let now = self.read(name).ok().map(|text| tag(&text));
+        // a list of tags, or a star for whatever there is (RFC 9110 section 13.1.1)
+        let is_met = |now: &String| tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == now);
+        if now.as_ref().is_some_and(is_met) {
+            return Ok(());
+        }
+        let problem = Problem::changed(format!("the {} '{name}' is another one by now", self.kind));
+        Err(problem.with_hint("read it again, and change what is there now"))
     }
 
     /// The file of a name. A name that is none leads nowhere.
     fn path(&self, name: &str) -> Answered<PathBuf> {
         let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if name.is_empty() || !name.chars().all(is_fit) {
-            return Err(Problem::not_found(format!("'{}' is no name of a {}", name.escape_debug(), self.kind))
-                .with_hint("write letters, digits, - and _"));
-        }
-        Ok(self.folder.join(format!("{name}.{ENDING}")))
+        let letters = name.chars().count();
+        let detail = if letters > NAME_LETTERS_MAX {
+            format!("{letters} letters are no name of a {}", self.kind)
+        } else if name.is_empty() || !name.chars().all(is_fit) {
+            format!("'{}' is no name of a {}", name.escape_debug(), self.kind)
+        } else {
+            return Ok(self.file_of(name));
+        };
+        Err(Problem::not_found(detail).with_hint(format!("write letters, digits, - and _, {NAME_LETTERS_MAX} at most")))
+    }
+
+    fn file_of(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.{ENDING}"))
     }
 
     fn problem(&self, path: &Path, error: &io::Error) -> Problem {
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match error.kind() {
             io::ErrorKind::NotFound => Problem::not_found(format!("there is no {} '{name}'", self.kind)),
+            io::ErrorKind::InvalidData => Problem::request(format!("the file of '{name}' is no text in UTF-8")),
             _ => Problem::internal(format!("'{name}' cannot be read: {error}")),
         }
     }
 }
 
+/// The header `ETag` of a text (RFC 9110 section 8.8.3).
+pub(super) fn tag(text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("\"{:016x}\"", hasher.finish())
+}
+
+/// The same response with the tag of what it shows.
+pub(super) fn with_tag(mut response: Response, tag: &str) -> Response {
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+    use std::thread;
+
     use super::*;
+
+    const ANY: IfMatch = IfMatch(None);
+
+    fn names(files: &NamedFiles) -> Vec<String> {
+        files.names().expect("names")
+    }
 
     #[test]
     fn no_name_leads_out_of_the_folder() {
         let files = NamedFiles::new(PathBuf::from("watches"), "watch");
-        for name in ["", ".", "..", "../portscan", "a/b", "a\\b", "a.toml", "ä", "a b"] {
+        let long = "a".repeat(5000);
+        for name in ["", ".", "..", "../portscan", "a/b", "a\\b", "a.toml", "ä", "a b", &long] {
             assert_eq!(files.path(name).expect_err("no name").status, 404, "{name}");
         }
         assert!(files.path("port-scan_2").is_ok());
     }
 
     #[test]
+    fn the_longest_name_has_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = NamedFiles::new(folder.path().to_owned(), "watch");
+        let name = "a".repeat(NAME_LETTERS_MAX);
+        files.write(&name, "title = 'A'", &ANY).expect("written");
+        assert_eq!(files.read(&name).expect("read"), "title = 'A'");
+    }
+
+    #[test]
     fn files_are_written_listed_and_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = NamedFiles::new(folder.path().join("dashboards"), "dashboard");
-        assert_eq!(files.names().expect("none yet"), Vec::<String>::new());
-        files.write("b", "title = 'B'").expect("written");
-        files.write("a", "title = 'A'").expect("written");
-        files.write("b", "title = 'C'").expect("written again");
-        assert_eq!(files.names().expect("names"), ["a", "b"]);
+        assert_eq!(names(&files), Vec::<String>::new());
+        files.write("b", "title = 'B'", &ANY).expect("written");
+        files.write("a", "title = 'A'", &ANY).expect("written");
+        files.write("b", "title = 'C'", &ANY).expect("written again");
+        assert_eq!(names(&files), ["a", "b"]);
         assert_eq!(files.read("b").expect("read"), "title = 'C'");
-        files.remove("a").expect("removed");
-        assert_eq!(files.names().expect("names"), ["b"]);
-        let problem = files.remove("a").expect_err("gone");
+        files.remove("a", &ANY).expect("removed");
+        assert_eq!(names(&files), ["b"]);
+        let problem = files.remove("a", &ANY).expect_err("gone");
         assert_eq!((problem.status, problem.detail.as_str()), (404, "there is no dashboard 'a'"));
         for number in 1..FILES_MAX {
-            files.write(&format!("n{number}"), "").expect("written");
+            fs::write(files.file_of(&format!("n{number}")), "").expect("written");
         }
-        assert!(files.write("one-more", "").is_err_and(|problem| problem.status == 400));
-        files.write("b", "title = 'D'").expect("what is there can be changed");
+        assert!(files.write("one-more", "", &ANY).is_err_and(|problem| problem.status == 400));
+        files.write("b", "title = 'D'", &ANY).expect("what is there can be changed");
+    }
+
+    /// What editors leave next to a file, what people name as they like, and what is no file.
+    #[test]
+    fn one_file_that_cannot_be_read_hides_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = NamedFiles::new(folder.path().to_owned(), "dashboard");
+        let path = |name: &str| folder.path().join(name);
+        files.write("fine", "title = 'Fine'", &ANY).expect("written");
+        // a lock of emacs, which leads nowhere
+        symlink("ann@host.123", path(".#fine.toml")).expect("a link");
+        fs::write(path("latin.toml"), b"title = 'Z\xfcrich'").expect("written");
+        fs::write(path("my border.toml"), "title = 'Mine'").expect("written");
+        fs::create_dir(path("folder.toml")).expect("a folder");
+        assert!(Command::new("mkfifo").arg(path("pipe.toml")).status().expect("it runs").success());
+        let all = files.all().expect("a list");
+        let seen: Vec<(&str, Result<&str, u16>)> =
+            all.iter().map(|(name, text)| (name.as_str(), text.as_deref().map_err(|problem| problem.status))).collect();
+        assert_eq!(seen, [("fine", Ok("title = 'Fine'")), ("latin", Err(400)), ("my border", Err(404))]);
+        assert_eq!(files.read("pipe").expect_err("no file").status, 404);
+        assert_eq!(files.read("folder").expect_err("no file").status, 404);
+    }
+
+    #[test]
+    fn a_change_of_what_somebody_else_has_changed_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = NamedFiles::new(folder.path().to_owned(), "watch");
+        let based_on = |text: &str| IfMatch(Some(tag(text)));
+        assert_eq!(files.write("a", "mine", &IfMatch(Some("*".to_owned()))).expect_err("none").status, 412);
+        files.write("a", "old", &ANY).expect("written");
+        files.write("a", "mine", &based_on("old")).expect("nobody was faster");
+        let late = files.write("a", "theirs", &based_on("old")).expect_err("too late");
+        assert_eq!((late.status, late.detail.as_str()), (412, "the watch 'a' is another one by now"));
+        assert_eq!(files.remove("a", &based_on("old")).expect_err("too late").status, 412);
+        assert_eq!(files.read("a").expect("read"), "mine");
+        let several = IfMatch(Some(format!("{}, {}", tag("other"), tag("mine"))));
+        files.remove("a", &several).expect("one of them");
+    }
+
+    /// With one name for all new files some writes fail, and files are mixtures.
+    #[test]
+    fn files_that_are_written_at_the_same_time_are_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = NamedFiles::new(folder.path().to_owned(), "watch");
+        let text = |number: usize| number.to_string().repeat(50_000 + number);
+        let texts: Vec<String> = (0..4).map(text).collect();
+        files.write("a", &texts[0], &ANY).expect("written");
+        thread::scope(|scope| {
+            for text in &texts {
+                let (files, texts) = (&files, &texts);
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        files.write("a", text, &ANY).expect("written");
+                        assert!(texts.contains(&files.read("a").expect("read")), "a mixture");
+                    }
+                });
+            }
+        });
+        // one of many writers, each based on what it read, is the one that changes it
+        let before = IfMatch(Some(tag(&files.read("a").expect("read"))));
+        let written = thread::scope(|scope| {
+            let (files, before) = (&files, &before);
+            let write = move |number: usize| files.write("a", &format!("title = '{number}'"), before).is_ok();
+            let writers: Vec<_> = (0..4).map(|number| scope.spawn(move || write(number))).collect();
+            writers.into_iter().map(|writer| writer.join().expect("it ends")).filter(|is_written| *is_written).count()
+        });
+        assert_eq!(written, 1);
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
+use super::extract::PathText;
 use crate::access::Asker;
 use crate::body::json;
 use crate::problem::{Answered, Problem};
@@ -39,7 +40,7 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
 pub(crate) async fn cancel(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(id): Path<String>,
+    PathText(id): PathText,
 ) -> Answered<StatusCode> {
     let number = id.parse().map_err(|_| Problem::not_found(format!("no question '{}' runs", id.escape_debug())))?;
     service.questions.cancel(number, |user| asker.role == Role::Admin || user == asker.name)?;

@@ -3,18 +3,18 @@
 //! Files are changed in one folder, and whoever runs the watches notices.
 
 use std::collections::BTreeMap;
-use std::path::{Path as FilePath, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_watch::{Backtest, RunnerOptions, WatchFile, plan, watches};
 
-use super::extract::Body;
-use super::named_files::NamedFiles;
+use super::extract::{Body, BodyText, IfMatch, PathText};
+use super::named_files::{NamedFiles, tag, with_tag};
 use super::question_text::span;
 use crate::access::Asker;
 use crate::body::json;
@@ -37,8 +37,11 @@ pub(crate) struct WatchBody {
     paused: bool,
     /// What is wrong with the file, if anything.
     error: Option<Problem>,
-    /// The file.
+    /// The file; empty when it cannot be read.
     text: String,
+    /// The tag of the file, which the header `If-Match` of a change names: it is refused with 412 when the file is another one
+    /// by then. Empty when it cannot be read.
+    etag: String,
     /// What it did since this process began, where this process runs it.
     #[schema(value_type = Option<Object>)]
     counts: Option<BTreeMap<&'static str, u64>>,
@@ -54,8 +57,8 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
     let asked = Arc::clone(&service);
     let work = move |_: &Turn| {
         let Some(folder) = &asked.options.watches else { return json::<[(); 0]>(&[]) };
-        let names = files(folder).names()?;
-        json(&names.iter().map(|name| body(&asked, folder, name)).collect::<Answered<Vec<_>>>()?)
+        let body = |(name, text)| body(&asked, folder, name, text);
+        json(&files(folder).all()?.into_iter().map(body).collect::<Vec<_>>())
     };
     service.questions.answer(&asker, "watches".to_owned(), work).await
 }
@@ -68,26 +71,30 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
 pub(crate) async fn show(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
+    PathText(name): PathText,
 ) -> Answered<Response> {
     asker.needs_all_flows()?;
     let asked = Arc::clone(&service);
     let text = format!("watch {name}");
-    let work = move |_: &Turn| json(&body(&asked, &folder(&asked)?, &name)?);
+    let work = move |_: &Turn| answer(&asked, &folder(&asked)?, name);
     service.questions.answer(&asker, text, work).await
 }
 
 /// Makes or changes a watch. The body is the text of the file, which is checked first.
 #[utoipa::path(
     put, path = "/watches/{name}", tag = "watches", request_body(content = String, content_type = "application/toml"),
-    params(("name" = String, Path, description = "The name of the watch")),
+    params(
+        ("name" = String, Path, description = "The name of the watch"),
+        ("If-Match" = Option<String>, Header, description = "The `etag` of the file that the change is based on"),
+    ),
     responses((status = 200, body = WatchBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn put(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
-    text: String,
+    PathText(name): PathText,
+    based_on: IfMatch,
+    BodyText(text): BodyText,
 ) -> Answered<Response> {
     asker.needs_all_flows()?;
     asker.needs(Role::Admin)?;
@@ -96,8 +103,8 @@ pub(crate) async fn put(
     let work = move |_: &Turn| {
         let folder = folder(&asked)?;
         plan(WatchFile::parse(&text, &name, &folder)?)?;
-        files(&folder).write(&name, &text)?;
-        json(&body(&asked, &folder, &name)?)
+        files(&folder).write(&name, &text, &based_on)?;
+        answer(&asked, &folder, name)
     };
     service.questions.answer(&asker, line, work).await
 }
@@ -105,20 +112,24 @@ pub(crate) async fn put(
 /// Removes a watch. Its reports are kept.
 #[utoipa::path(
     delete, path = "/watches/{name}", tag = "watches",
-    params(("name" = String, Path, description = "The name of the watch")),
+    params(
+        ("name" = String, Path, description = "The name of the watch"),
+        ("If-Match" = Option<String>, Header, description = "The `etag` of the file that is meant"),
+    ),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
 pub(crate) async fn delete(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
+    PathText(name): PathText,
+    based_on: IfMatch,
 ) -> Answered<StatusCode> {
     asker.needs_all_flows()?;
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch delete {name}");
     let work = move |_: &Turn| {
-        files(&folder(&asked)?).remove(&name)?;
+        files(&folder(&asked)?).remove(&name, &based_on)?;
         // another watch of the name begins without it
         watches::resume(&asked.journal(), &name)?;
         Ok(())
@@ -136,7 +147,7 @@ pub(crate) async fn delete(
 pub(crate) async fn pause(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
+    PathText(name): PathText,
 ) -> Answered<Response> {
     set_pause(service, asker, name, true).await
 }
@@ -150,7 +161,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
+    PathText(name): PathText,
 ) -> Answered<Response> {
     set_pause(service, asker, name, false).await
 }
@@ -169,7 +180,7 @@ async fn set_pause(service: Arc<Service>, asker: Asker, name: String, is_paused:
         } else {
             watches::resume(&asked.journal(), &name)?;
         }
-        json(&body(&asked, &folder, &name)?)
+        answer(&asked, &folder, name)
     };
     service.questions.answer(&asker, line, work).await
 }
@@ -301,7 +312,7 @@ pub(crate) struct FiringBody {
 pub(crate) async fn backtest(
     State(service): State<Arc<Service>>,
     asker: Asker,
-    Path(name): Path<String>,
+    PathText(name): PathText,
     Body(body): Body<BacktestBody>,
 ) -> Answered<Response> {
     asker.needs_all_flows()?;
@@ -354,7 +365,7 @@ pub(crate) async fn backtest(
 
 /// A watch file whose name is not important yet. Actions that write files are not followed here: nothing is run.
 fn parsed(text: &str, name: Option<&str>) -> Answered<WatchFile> {
-    Ok(WatchFile::parse(text, name.unwrap_or("unnamed"), FilePath::new(""))?)
+    Ok(WatchFile::parse(text, name.unwrap_or("unnamed"), Path::new(""))?)
 }
 
 fn of_watch(error: weir_watch::WatchError, statement: &str) -> Problem {
@@ -370,23 +381,31 @@ fn folder(service: &Service) -> Answered<PathBuf> {
     })
 }
 
-fn files(folder: &FilePath) -> NamedFiles {
+fn files(folder: &Path) -> NamedFiles {
     NamedFiles::new(folder.to_owned(), "watch")
 }
 
-fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody> {
-    let text = files(folder).read(name)?;
-    let counts = service.status.watches().into_iter().find(|(watch, _)| watch == name);
+fn answer(service: &Service, folder: &Path, name: String) -> Answered<Response> {
+    let text = files(folder).read(&name)?;
+    let body = body(service, folder, name, Ok(text));
+    Ok(with_tag(json(&body)?, &body.etag))
+}
+
+/// A watch by the text of its file, or by why there is none.
+fn body(service: &Service, folder: &Path, name: String, text: Answered<String>) -> WatchBody {
+    let counts = service.status.watches().into_iter().find(|(watch, _)| *watch == name);
     let counts = counts.map(|(_, counts)| counts.all().chain(counts.waiting.all()).collect());
-    let file = WatchFile::parse(&text, name, folder);
+    let file = text.as_ref().map_err(Problem::clone);
+    let file = file.and_then(|text| WatchFile::parse(text, &name, folder).map_err(Problem::from));
     let reports = file.as_ref().map(|file| &file.options.reports).ok();
-    Ok(WatchBody {
-        name: name.to_owned(),
+    WatchBody {
         title: reports.map(|reports| reports.title.clone()).unwrap_or_default(),
         severity: reports.map_or("", |reports| reports.severity.word()),
-        paused: file.as_ref().is_ok_and(|file| file.options.paused) || watches::is_paused(&service.journal(), name),
-        error: file.err().map(Problem::from),
-        text,
+        paused: file.as_ref().is_ok_and(|file| file.options.paused) || watches::is_paused(&service.journal(), &name),
+        error: file.err(),
+        etag: text.as_deref().map(tag).unwrap_or_default(),
+        text: text.unwrap_or_default(),
         counts,
-    })
+        name,
+    }
 }

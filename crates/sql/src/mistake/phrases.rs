@@ -253,6 +253,11 @@ fn calls(message: &str) -> Refined {
         let once = (wanted == "1").then(|| format!("call it for each: {name}(bytes), {name}(packets)"));
         return Some((format!("{name}() takes {wanted} {noun}, not {given}"), usage.or(once)));
     }
+    if message.contains("takes text and received Binary") {
+        let brackets = if name.starts_with(char::is_alphabetic) { "()" } else { "" };
+        let hint = "write host(src_addr) for the text of an address";
+        return Some((format!("{name}{brackets} does not take an address"), Some(hint.to_owned())));
+    }
     if message.contains("received Binary") {
         let hint = "count addresses with count(DISTINCT src_addr), or write host(src_addr) for their text";
         return Some((format!("{name}() does not take an address"), Some(hint.to_owned())));

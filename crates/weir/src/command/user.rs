@@ -1,13 +1,13 @@
 //! `weir user`: the users of a file that `weir serve` reads.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use weir_chain::{OptionError, Options};
+use weir_disk::Replacement;
 use weir_serve::config::UserOptions;
 use weir_serve::{granting, hash_password, scram_verifier, users};
 
@@ -82,35 +82,17 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = &args.file;
-    let found = granting::users_of_file(path).map_err(|error| in_file(None, &error))?;
-    // the first user makes the file
-    if found.is_none() && !matches!(args.command, Command::Add { .. }) {
-        bail!(
-            "there is no file of users '{}'\nhint: weir user add makes it; --file or WEIR_USERS names another one",
-            path.display()
-        );
-    }
-    let mut all = found.unwrap_or_default();
-    let place = |all: &[UserOptions], name: &str| all.iter().position(|user| user.name == name);
     // printed once it is in the file: a token that nothing knows would look like a right one
     let mut printed = None;
-    let missing = |name: &str| anyhow!("{} has no user '{name}'\nhint: weir user ls lists them", path.display());
     match &args.command {
         Command::Ls => {
-            for UserOptions { name, role, rows, password, tokens, .. } in &all {
-                let password = if password.is_some() { "password" } else { "" };
-                let tokens = if tokens.is_empty() { String::new() } else { counted(tokens.len(), "token") };
-                let signs_in: Vec<&str> = [password, &tokens].into_iter().filter(|one| !one.is_empty()).collect();
-                let rows = rows.as_ref().map(|rows| format!(", sees {rows}")).unwrap_or_default();
-                println!("{name}: {role}, {}{rows}", signs_in.join(" and "));
-            }
+            print_list(&existing(path)?);
             return Ok(ExitCode::SUCCESS);
         }
         Command::Add { name, role, rows, token } => {
             users::check_name(name).map_err(|error| in_file(None, &error))?;
-            if place(&all, name).is_some() {
-                return Err(anyhow!("{} has a user '{name}' already\nhint: weir user password {name}", path.display()));
-            }
+            // before a password is asked for in vain
+            check_free(path, &read(path)?, name)?;
             if let Some(rows) = rows {
                 weir_filter::parse(rows).map_err(|error| anyhow!("wrong filter\n{}", error.render(rows)))?;
             }
@@ -123,23 +105,77 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             } else {
                 set_password(&mut user)?;
             }
-            all.push(user);
+            change(path, |all| {
+                check_free(path, all, name)?;
+                all.push(user);
+                Ok(())
+            })?;
         }
         Command::Remove { name } => {
-            let place = place(&all, name).ok_or_else(|| missing(name))?;
-            all.remove(place);
+            place_of(path, &existing(path)?, name)?;
+            change(path, |all| {
+                let place = place_of(path, all, name)?;
+                all.remove(place);
+                Ok(())
+            })?;
         }
         Command::Password { name } => {
-            let place = place(&all, name).ok_or_else(|| missing(name))?;
-            set_password(&mut all[place])?;
+            place_of(path, &existing(path)?, name)?;
+            let mut given = UserOptions::default();
+            set_password(&mut given)?;
+            change(path, |all| {
+                let place = place_of(path, all, name)?;
+                let user = &mut all[place];
+                (user.password, user.scram) = (given.password, given.scram);
+                Ok(())
+            })?;
         }
     }
-    write(path, &all)?;
     if let Some(token) = printed {
         println!("{token}");
     }
     eprintln!("{} is written; SIGHUP has a running weir serve read it", path.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn print_list(all: &[UserOptions]) {
+    for UserOptions { name, role, rows, password, tokens, .. } in all {
+        let password = if password.is_some() { "password" } else { "" };
+        let tokens = if tokens.is_empty() { String::new() } else { counted(tokens.len(), "token") };
+        let signs_in: Vec<&str> = [password, &tokens].into_iter().filter(|one| !one.is_empty()).collect();
+        let rows = rows.as_ref().map(|rows| format!(", sees {rows}")).unwrap_or_default();
+        println!("{name}: {role}, {}{rows}", signs_in.join(" and "));
+    }
+}
+
+/// The users of the file; none before the first one makes it.
+fn read(path: &Path) -> anyhow::Result<Vec<UserOptions>> {
+    let all = granting::users_of_file(path).map_err(|error| in_file(None, &error))?;
+    Ok(all.unwrap_or_default())
+}
+
+/// The users of a file that is there.
+fn existing(path: &Path) -> anyhow::Result<Vec<UserOptions>> {
+    let Some(all) = granting::users_of_file(path).map_err(|error| in_file(None, &error))? else {
+        bail!(
+            "there is no file of users '{}'\nhint: weir user add makes it; --file or WEIR_USERS names another one",
+            path.display()
+        );
+    };
+    Ok(all)
+}
+
+/// Where a user is in the list.
+fn place_of(path: &Path, all: &[UserOptions], name: &str) -> anyhow::Result<usize> {
+    let place = all.iter().position(|user| user.name == name);
+    place.ok_or_else(|| anyhow!("{} has no user '{name}'\nhint: weir user ls lists them", path.display()))
+}
+
+fn check_free(path: &Path, all: &[UserOptions], name: &str) -> anyhow::Result<()> {
+    if all.iter().any(|user| user.name == name) {
+        return Err(anyhow!("{} has a user '{name}' already\nhint: weir user password {name}", path.display()));
+    }
+    Ok(())
 }
 
 /// Reads a password, and keeps what it is checked with over HTTP and over the wire of Postgres.
@@ -162,8 +198,18 @@ fn new_token() -> anyhow::Result<String> {
     Ok(octets.iter().fold(String::new(), |token, octet| token + &format!("{octet:02x}")))
 }
 
-/// Writes the file anew: the old one is there until the new one is whole. Hashes are for their owner only.
-fn write(path: &Path, users: &[UserOptions]) -> anyhow::Result<()> {
+/// Changes the users of the file as they are now: what others add or remove at the same time is waited for. Hashes are for
+/// their owner only.
+fn change(path: &Path, edit: impl FnOnce(&mut Vec<UserOptions>) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let unwritten = || format!("cannot write {}", path.display());
+    let replacement = Replacement::begin(path).with_context(unwritten)?;
+    let mut all = read(path)?;
+    edit(&mut all)?;
+    replacement.write(text_of(path, &all)?.as_bytes(), 0o600).with_context(unwritten)
+}
+
+/// The text of a file of these users.
+fn text_of(path: &Path, users: &[UserOptions]) -> anyhow::Result<String> {
     let tables = users.iter().map(|user| {
         let table: toml::Table = user.changed().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         toml::Value::Table(table)
@@ -175,18 +221,5 @@ fn write(path: &Path, users: &[UserOptions]) -> anyhow::Result<()> {
     weir_serve::ConfigFile::parse(&text, folder, &[("users", "")])
         .and_then(|file| file.list::<UserOptions>("users"))
         .map_err(|error: OptionError| in_file(None, &error))?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let new = PathBuf::from(name);
-    let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
-    let written = written.and_then(|mut file| {
-        // whoever could read the old one, such as a service with an account of its own, can read the new one
-        if let Ok(old) = fs::metadata(path) {
-            std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
-            file.set_permissions(old.permissions())?;
-        }
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    written.and_then(|()| fs::rename(&new, path)).with_context(|| format!("cannot write {}", path.display()))
+    Ok(text)
 }

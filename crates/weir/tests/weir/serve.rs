@@ -272,6 +272,51 @@ fn dashboards_are_files_and_counters_are_those_of_the_books() {
 }
 
 #[test]
+fn files_that_two_people_change_are_not_overwritten_unseen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), "1000");
+    let watches = folder.path().join("watches");
+    std::fs::create_dir(&watches).expect("a folder");
+    let service = Service::start(&["--archive", &archive, "--watch", &watches.display().to_string()]);
+    let watch = |title: &str| {
+        let query = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' DAY)";
+        format!("title = '{title}'\nquery = \"{query}\"\n")
+    };
+    let dashboard = |title: &str| format!("title = '{title}'\n");
+    let texts: [(&str, &dyn Fn(&str) -> String); 2] = [("dashboards", &dashboard), ("watches", &watch)];
+    for (kind, text) in texts {
+        let path = format!("/api/v1/{kind}/shared");
+        let put = |title: &str, more: &[&str]| service.ask("PUT", &path, more, &text(title));
+        let first = put("first", &[]);
+        assert_eq!(first.status, 200, "{}", first.body);
+        let tag = first.json()["etag"].as_str().expect("a tag").to_owned();
+        let shown = service.ask("GET", &path, &[], "");
+        assert!(shown.head.contains(&format!("etag: {tag}")), "{}", shown.head);
+        let based = format!("If-Match: {tag}");
+        let second = put("second", &[&based]);
+        assert_eq!(second.status, 200, "{}", second.body);
+        assert_ne!(second.json()["etag"], tag.as_str());
+        assert_eq!(put("third", &[&based]).problem().0, 412);
+        assert_eq!(service.ask("DELETE", &path, &[&based], "").problem().0, 412);
+        assert_eq!(service.get(&format!("/{kind}/shared"))["title"], "second");
+        // a name that is no text, or that no file can have
+        assert_eq!(service.ask("GET", &format!("/api/v1/{kind}/%ff"), &[], "").problem().0, 400);
+        assert_eq!(service.ask("GET", &format!("/api/v1/{kind}/{}", "a".repeat(5000)), &[], "").problem().0, 404);
+    }
+    // one file that cannot be read hides no other
+    for folder in [watches, Path::new(&archive).join("dashboards")] {
+        std::fs::write(folder.join("latin.toml"), b"title = 'Z\xfcrich'").expect("written");
+        std::fs::create_dir(folder.join("folder.toml")).expect("a folder");
+    }
+    for kind in ["watches", "dashboards"] {
+        let listed = service.get(&format!("/{kind}"));
+        let seen = |at: usize| (listed[at]["name"].clone(), listed[at]["error"]["status"].clone());
+        assert_eq!([seen(0), seen(1)], [(json!("latin"), json!(400)), (json!("shared"), Value::Null)], "{listed}");
+        assert_eq!(listed.as_array().map(Vec::len), Some(2), "{listed}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_request_is_a_problem() {
     let folder = tempfile::tempdir().expect("a folder");
     let service = Service::start(&["--archive", &archive(folder.path(), "1000")]);

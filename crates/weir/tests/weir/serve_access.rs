@@ -403,6 +403,35 @@ fn users_are_made_by_a_command_and_read_without_a_restart() {
     service.stop();
 }
 
+#[test]
+fn users_that_are_made_at_the_same_time_are_all_in_the_file_that_the_link_leads_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (real, link) = (folder.path().join("real"), folder.path().join("users.toml"));
+    std::fs::create_dir(&real).expect("a folder");
+    std::os::unix::fs::symlink("real/users.toml", &link).expect("a link");
+    let file = link.display().to_string();
+    let names: Vec<String> = (0..12).map(|number| format!("user{number}")).collect();
+    let children: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let mut command = super::process::weir();
+            command.args(["user", "--file", &file, "add", name, "--token"]);
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+            command.spawn().expect("it starts")
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let listed = run(&["user", "--file", &file, "ls"]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(names.iter().all(|name| listed.contains(&format!("{name}: viewer, 1 token"))), "{listed}");
+    assert!(std::fs::symlink_metadata(&link).expect("the link").is_symlink());
+    let left = std::fs::read_dir(&real).expect("a folder").count();
+    assert_eq!(left, 1, "the file alone");
+}
+
 /// A token that is printed and in no file would look like a right one.
 #[test]
 fn a_token_that_could_not_be_written_is_not_printed() {
