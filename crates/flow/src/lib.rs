@@ -45,7 +45,7 @@ pub use community_id::CommunityId;
 pub use delivery::{Delivery, SideTables, TableBatch};
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
 pub use protocols::{PROTOCOLS, Protocol, nfdump_protocol_name, protocol_name};
-pub use receipt::{Kept, Receipt};
+pub use receipt::{DeliveryOutcome, Receipt};
 pub use registry::{DataType, Element, NamedElement, element, element_by_name, is_element_name};
 pub use sequences::{SequenceKey, SequenceRow};
 pub use services::{SERVICES, service_name, service_port};

@@ -306,7 +306,7 @@ mod tests {
     use std::fmt::Write as _;
 
     use weir_chain::{AnyKind, compliance};
-    use weir_flow::Kept;
+    use weir_flow::DeliveryOutcome;
 
     use super::*;
 
@@ -350,7 +350,7 @@ mod tests {
         let mut receipts = deliveries.iter().flat_map(|delivery| delivery.side_tables.receipts);
         assert_eq!(context.notices.files_ended().len(), 2);
         assert_eq!(kept.try_iter().count(), 0, "nothing is kept yet");
-        receipts.next().expect("a receipt").tell(Kept::Durable { position: 1 });
+        receipts.next().expect("a receipt").resolve(DeliveryOutcome::Durable { position: 1 });
         assert_eq!(kept.try_iter().collect::<Vec<_>>(), [(files[0].clone(), FileEnd::Whole)]);
         drop(receipts.next().expect("a receipt"));
         assert_eq!((receipts.count(), kept.try_iter().count()), (0, 0));

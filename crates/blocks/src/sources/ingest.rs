@@ -1,8 +1,8 @@
 //! Hands on flows that programs push into this process, with lines of the books that account for them.
 //!
 //! There are no datagrams behind such flows, so the books have one count for them: what was stored, for each exporter and minute.
-//! Where the sender waits, a receipt goes with each batch to whoever keeps its flows.
-//! The queue belongs to whoever answers the programs (see [`weir_collect::intake`]); this source takes from it.
+//! If the sender waits, a receipt goes with each batch to the sink that stores its flows.
+//! The queue belongs to the server that answers the programs (see [`weir_collect::intake`]); this source takes from it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, NoOptions, Opener, OptionError, Outlet,
     Pulled, Role, Source,
 };
-use weir_collect::intake::{self, Intake, Taken};
+use weir_collect::intake::{self, Intake, NextPush};
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Delivery, FlowBatch, SideTables};
 
@@ -79,9 +79,9 @@ impl Source for Ingest {
         let taken = self.intake.take(WAIT);
         self.count();
         let (pushed, receipts) = match taken {
-            Taken::Flows(flows, receipts) => (flows, receipts),
-            Taken::Nothing => return Ok(Pulled::Nothing),
-            Taken::Ended => return Ok(Pulled::Ended),
+            NextPush::Flows(flows, receipts) => (flows, receipts),
+            NextPush::Nothing => return Ok(Pulled::Nothing),
+            NextPush::Ended => return Ok(Pulled::Ended),
         };
         // the present is that of each push, and its days are judged by themselves
         let mut reception = Reception::new(&self.context);
@@ -103,12 +103,12 @@ impl Source for Ingest {
 }
 
 impl Drop for Ingest {
-    /// A chain that failed takes nothing any more. What still waits is dropped with its receipts, so that its senders learn at
-    /// once that nobody keeps it.
+    /// A chain that failed takes no more pushes. Those in the queue are dropped with their receipts, so that their senders learn at
+    /// once that the flows are not stored.
     fn drop(&mut self) {
         self.intake.close();
         let mut dropped = 0;
-        while let Taken::Flows(pushed, _) = self.intake.take(Duration::ZERO) {
+        while let NextPush::Flows(pushed, _) = self.intake.take(Duration::ZERO) {
             dropped += pushed.iter().map(FlowBatch::rows).sum::<usize>();
         }
         if dropped > 0 {
@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty));
         drop(source);
         assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected), "nobody keeps the flows");
-        assert_eq!(intake.take(Duration::ZERO), Taken::Ended);
+        assert_eq!(intake.take(Duration::ZERO), NextPush::Ended);
     }
 }
