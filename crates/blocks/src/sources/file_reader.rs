@@ -15,7 +15,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, FileReceipts, Notices, Opener,
-    OptionError, Outlet, Pulled, Role, Source, choices, options,
+    OptionError, Outlet, PullResult, Role, Source, choices, options,
 };
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Column, Delivery, SideTables};
@@ -118,17 +118,17 @@ struct Files {
 }
 
 impl Source for Files {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
-        let Some(deliveries) = &self.deliveries else { return Ok(Pulled::Ended) };
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
+        let Some(deliveries) = &self.deliveries else { return Ok(PullResult::Ended) };
         match deliveries.recv_timeout(WAIT) {
             Ok(delivery) => {
                 out.burst(Burst::from(delivery));
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Timeout) => Ok(PullResult::Nothing),
             Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
                 Some(Err(_)) => Err(ComponentError::new("the thread that reads files ended by a panic")),
-                _ => Ok(Pulled::Ended),
+                _ => Ok(PullResult::Ended),
             },
         }
     }

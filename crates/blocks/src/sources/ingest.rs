@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, NoOptions, Opener, OptionError, Outlet,
-    Pulled, Role, Source,
+    PullResult, Role, Source,
 };
 use weir_collect::intake::{self, Intake, NextPush};
 use weir_flow::books::stored_rows;
@@ -75,13 +75,13 @@ impl Ingest {
 }
 
 impl Source for Ingest {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         let taken = self.intake.take(WAIT);
         self.count();
         let (pushed, receipts) = match taken {
             NextPush::Flows(flows, receipts) => (flows, receipts),
-            NextPush::Nothing => return Ok(Pulled::Nothing),
-            NextPush::Ended => return Ok(Pulled::Ended),
+            NextPush::Nothing => return Ok(PullResult::Nothing),
+            NextPush::Ended => return Ok(PullResult::Ended),
         };
         // the present is that of each push, and its days are judged by themselves
         let mut reception = Reception::new(&self.context);
@@ -94,7 +94,7 @@ impl Source for Ingest {
             let side_tables = SideTables { books, receipts, ..SideTables::default() };
             out.burst(Burst::from(Delivery { flows: Some(flows), side_tables }));
         }
-        Ok(Pulled::More)
+        Ok(PullResult::More)
     }
 
     fn stop(&mut self) {
@@ -139,7 +139,7 @@ mod tests {
         intake::offer(Arc::clone(&intake));
         let (Built::Source(mut source), context) = compliance::open(INGEST, "") else { panic!("no source") };
         let mut out = Outlet::new();
-        assert_eq!(source.pull(&mut out).expect("nothing"), Pulled::Nothing);
+        assert_eq!(source.pull(&mut out).expect("nothing"), PullResult::Nothing);
         // 2025-06-01T00:00:00Z by `date -d`, and a time that cannot be one of reception
         let times = [1_748_736_000_000, -1];
         let mut builder = FlowBatchBuilder::new(times.len());
@@ -148,15 +148,15 @@ mod tests {
         let receipt = Receipt::new(|_| ());
         intake.push_with(vec![builder.finish()], vec![receipt.clone()], 100).expect("there is room");
         source.stop();
-        assert_eq!(source.pull(&mut out).expect("flows"), Pulled::More);
+        assert_eq!(source.pull(&mut out).expect("flows"), PullResult::More);
         let bursts: Vec<Burst> = out.drain().collect();
         assert_eq!(bursts.iter().map(Burst::len).sum::<usize>(), 2);
         let books = bursts[0].side_tables().books.as_ref().expect("books");
         assert_eq!(books.record_batch().num_rows(), 2, "two minutes of one exporter");
         assert_eq!(bursts[0].side_tables().receipts, [receipt]);
-        assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
+        assert_eq!(source.pull(&mut out).expect("the end"), PullResult::Ended);
         assert!(intake.push(Vec::new(), 1).is_err(), "it is closed");
-        assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
+        assert_eq!(source.pull(&mut out).expect("the end"), PullResult::Ended);
         let counted = ["records_stored", "pushes_taken", "pushes_full", "times_replaced"];
         assert_eq!(counted.map(|name| context.counters.counter(name).get()), [2, 1, 1, 1]);
         a_chain_that_fails_keeps_no_sender_waiting();

@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::{PacketSource, SourceError};
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
-    Pulled, Role, Source,
+    PullResult, Role, Source,
 };
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Delivery, FlowBatch};
@@ -147,22 +147,22 @@ struct MeterSource {
 
 impl MeterSource {
     /// Tries to capture again, when it is time; the service that this is part of goes on meanwhile.
-    fn try_again(&mut self) -> Pulled {
-        let Some(retry) = &mut self.retry else { return Pulled::Ended };
+    fn try_again(&mut self) -> PullResult {
+        let Some(retry) = &mut self.retry else { return PullResult::Ended };
         if !retry.is_due(WAIT) {
-            return Pulled::Nothing;
+            return PullResult::Nothing;
         }
         let sources = self.configuration.open().map_err(source_error);
         let begun = sources.and_then(|sources| begin(&self.configuration, sources, retry.routes()));
         let Ok((metering, workers)) = begun else {
             retry.failed();
-            return Pulled::Nothing;
+            return PullResult::Nothing;
         };
         retry.succeeded();
         self.telling.begin_again(metering.clone());
         (self.metering, self.workers) = (metering, workers);
         self.notices.send(&format!("{} is captured again", self.configuration.interfaces()));
-        Pulled::More
+        PullResult::More
     }
 }
 
@@ -182,9 +182,9 @@ impl Workers {
 }
 
 impl Source for MeterSource {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         if self.retry.as_ref().is_some_and(Retry::is_waiting) {
-            return Ok(if self.is_stopped { Pulled::Ended } else { self.try_again() });
+            return Ok(if self.is_stopped { PullResult::Ended } else { self.try_again() });
         }
         let mut begun = self.files.look(&self.metering, &self.notices, || self.workers.waiting());
         let mut batches = Vec::new();
@@ -221,14 +221,14 @@ impl Source for MeterSource {
             }
             self.notices.send(&format!("error: {}", error.chain()));
         }
-        if let Some(retry) = self.retry.as_mut().filter(|_| matches!(pulled, Pulled::Ended) && !self.is_stopped) {
+        if let Some(retry) = self.retry.as_mut().filter(|_| matches!(pulled, PullResult::Ended) && !self.is_stopped) {
             retry.begin();
             let interfaces = self.configuration.interfaces();
             self.notices.send(&format!("error: {interfaces} is gone; it is tried again every {:?}", retry.every()));
-            return Ok(Pulled::More);
+            return Ok(PullResult::More);
         }
         // every packet that was read is in a flow by now, also when metering was stopped
-        if matches!(pulled, Pulled::Ended) {
+        if matches!(pulled, PullResult::Ended) {
             self.files.finish();
             self.configuration.note_files(&self.notices);
         }
@@ -242,17 +242,17 @@ impl Source for MeterSource {
 }
 
 /// Steps until there is a batch, or time is over.
-fn step(worker: &mut Worker, batches: &mut Vec<FlowBatch>) -> Pulled {
+fn step(worker: &mut Worker, batches: &mut Vec<FlowBatch>) -> PullResult {
     let begun = Instant::now();
     while batches.is_empty() {
         match worker.step(&mut |flows| batches.push(flows)) {
-            Step::Ended => return Pulled::Ended,
-            Step::Nothing => return Pulled::Nothing,
+            Step::Ended => return PullResult::Ended,
+            Step::Nothing => return PullResult::Nothing,
             Step::More if begun.elapsed() > WAIT => break,
             Step::More => {}
         }
     }
-    Pulled::More
+    PullResult::More
 }
 
 /// Workers with threads of their own.
@@ -274,15 +274,15 @@ impl Threads {
         Ok(Self { batches: Some(batches), threads })
     }
 
-    fn take(&mut self, batches: &mut Vec<FlowBatch>) -> Result<Pulled, ComponentError> {
-        let Some(queue) = &self.batches else { return Ok(Pulled::Ended) };
+    fn take(&mut self, batches: &mut Vec<FlowBatch>) -> Result<PullResult, ComponentError> {
+        let Some(queue) = &self.batches else { return Ok(PullResult::Ended) };
         match queue.recv_timeout(WAIT) {
             Ok(flows) => {
                 batches.push(flows);
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
-            Err(RecvTimeoutError::Disconnected) if self.join() => Ok(Pulled::Ended),
+            Err(RecvTimeoutError::Timeout) => Ok(PullResult::Nothing),
+            Err(RecvTimeoutError::Disconnected) if self.join() => Ok(PullResult::Ended),
             Err(RecvTimeoutError::Disconnected) => {
                 Err(ComponentError::new("a thread that meters packets ended by a panic"))
             }
@@ -420,7 +420,7 @@ mod tests {
         let opener = configure(options).expect("right options");
         let Ok(Built::Source(mut source)) = opener(&context) else { panic!("a source") };
         let mut out = Outlet::new();
-        while !matches!(source.pull(&mut out).expect("no error"), Pulled::Ended) {}
+        while !matches!(source.pull(&mut out).expect("no error"), PullResult::Ended) {}
         let rows: Vec<_> = out.drain().map(|burst| burst.rows().clone()).collect();
         let days = |name: &str| -> HashSet<i64> {
             let times = rows.iter().filter_map(|rows| rows.column_by_name(name));
