@@ -7,9 +7,9 @@
 mod configuration;
 mod open_files;
 pub mod options;
+mod reporter;
 mod retry;
 mod routes;
-mod telling;
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -30,9 +30,9 @@ use crate::reception::Reception;
 use configuration::Configuration;
 use open_files::OpenFiles;
 pub use options::MeterSourceOptions;
+use reporter::MeterReporter;
 use retry::Retry;
 use routes::{OpenRoutes, RouteFiles, Watching};
-use telling::Telling;
 
 /// The kind `meter`.
 pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
@@ -76,7 +76,7 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
         let sources = configuration.open().map_err(source_error)?;
         let shared = routes.as_ref().map(|open| open.routes.clone());
         let (metering, workers) = begin(&configuration, sources, shared.clone())?;
-        let telling = Telling::new(context, &configuration, metering.clone());
+        let reporter = MeterReporter::new(context, &configuration, metering.clone());
         let retry = configuration.retry.map(|every| Retry::new(every, shared, &context.counters));
         let watching = routes.map(OpenRoutes::watch).transpose()?.flatten();
         let filtered = filtered_counter(context);
@@ -84,7 +84,7 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
         Ok(Built::Source(Box::new(MeterSource {
             workers,
             metering,
-            telling,
+            reporter,
             filter,
             filtered,
             files: configuration.open_files(),
@@ -131,7 +131,7 @@ fn source_error(error: SourceError) -> ComponentError {
 struct MeterSource {
     workers: Workers,
     metering: Metering,
-    telling: Telling,
+    reporter: MeterReporter,
     filter: FlowFilter,
     filtered: Counter,
     configuration: Configuration,
@@ -159,7 +159,7 @@ impl MeterSource {
             return PullResult::Nothing;
         };
         retry.succeeded();
-        self.telling.begin_again(metering.clone());
+        self.reporter.begin_again(metering.clone());
         (self.metering, self.workers) = (metering, workers);
         self.notices.send(&format!("{} is captured again", self.configuration.interfaces()));
         PullResult::More
@@ -199,7 +199,7 @@ impl Source for MeterSource {
             reception.add_files(begun);
             batches = batches.into_iter().map(|flows| reception.judged_flows(flows)).collect();
         }
-        let side_tables = self.telling.tell(batches.last());
+        let side_tables = self.reporter.report(batches.last());
         let mut side_tables = Some(side_tables);
         for flows in batches {
             let mut side_tables = side_tables.take().unwrap_or_default();

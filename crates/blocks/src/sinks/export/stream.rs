@@ -12,7 +12,7 @@ use super::target::Target;
 
 /// Longest time for a connection to come about, and as long again for each step of the handshake of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often whoever waits for a connection looks whether it should go on.
+/// How often a wait for a connection checks whether it should go on.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Number of SCTP among the protocols over IP.
 const PROTOCOL_SCTP: i32 = 132;
