@@ -13,7 +13,7 @@ use crate::flows::FlowSources;
 use crate::group::{Grouping, Key, KeySet, Part, RankingCounter, Rows, Sums, add_saturating};
 use crate::passes::all_passes;
 use crate::run::share_out;
-use crate::scan::Wanted;
+use crate::scan::ScanSpec;
 use crate::{FlowQuery, QueryError, QueryOptions};
 
 /// Keys that are looked up in one list, at most: as many as the index is asked for.
@@ -99,7 +99,7 @@ fn read_list(
     lean: RankingCounter,
     options: &QueryOptions,
 ) -> Result<List, QueryError> {
-    let wanted = Wanted::new(question, grouping.lean_columns(lean));
+    let wanted = ScanSpec::new(question, grouping.lean_columns(lean));
     let mut grouping = Grouping { sorting: None, limit: None, ..grouping.clone() };
     let parts = all_passes::<u64>(left, &wanted, &mut grouping, &lean, None, options)?;
     let (mut short, mut long) = (Vec::new(), Vec::new());
@@ -268,7 +268,7 @@ impl Ranking<'_> {
         };
         // as a filter, not only as a hint: of pages without such a key nothing but the key is decoded then
         let question = FlowQuery { filter: grouping.hint(only), ..self.question.clone() };
-        let wanted = Wanted::new(&question, grouping.columns());
+        let wanted = ScanSpec::new(&question, grouping.columns());
         all_passes::<Sums>(flows, &wanted, &mut grouping, &(), Some(only), self.options)
     }
 
