@@ -17,7 +17,7 @@ use crate::errors::{PgError, TOO_MANY_CONNECTIONS};
 use crate::options::PostgresOptions;
 use crate::session::Session;
 use crate::shared::{Shared, UserPlace};
-use crate::startup::{Begun, LoggedIn, begin};
+use crate::startup::{LoggedIn, StartupResult, begin};
 
 /// How long answers that are on their way may take when the service ends.
 const ENDING_MAX: Duration = Duration::from_secs(2);
@@ -193,7 +193,7 @@ fn refuse(stream: &TcpStream) {
 
 /// Serves a connection from its first octet to its last.
 async fn serve(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>, ending: watch::Receiver<bool>) {
-    let Begun::Client(client) = begin(stream, from, shared).await else { return };
+    let StartupResult::Client(client) = begin(stream, from, shared).await else { return };
     let LoggedIn { connection, asker, settings, database } = *client;
     // without users everybody has one name: a program with many connections would shut out the others of this machine
     let place = shared.service.has_users().then(|| UserPlace::of(asker.name(), shared));

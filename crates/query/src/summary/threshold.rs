@@ -7,7 +7,7 @@
 //! Fagin, Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have
 //! to be looked up, or the bounds are too wide, the ranking stays open.
 
-use super::lists::{Known, List, SortedKeys, keys_of};
+use super::lists::{List, ListedValue, SortedKeys, keys_of};
 use super::table::Table;
 use crate::flows::FlowSources;
 use crate::group::{Grouping, Key, KeySet, Part, RankingCounter, Rows, Sums, add_saturating};
@@ -206,9 +206,9 @@ impl Ranking<'_> {
     fn between<K: Key>(&self, key: &K, keyed: impl Fn(&List) -> &SortedKeys<K>) -> Bounds {
         let mut sum = Bounds { least: 0, most: 0 };
         for list in &self.lists {
-            let (least, most) = match keyed(list).known(key, list.bound, self.lean) {
-                Known::All(value) | Known::Decisive(value) => (value, value),
-                Known::AtMost(bound) => (0, bound),
+            let (least, most) = match keyed(list).listed_value(key, list.bound, self.lean) {
+                ListedValue::All(value) | ListedValue::Decisive(value) => (value, value),
+                ListedValue::AtMost(bound) => (0, bound),
             };
             add_saturating(&mut sum.least, least);
             add_saturating(&mut sum.most, most);
@@ -289,11 +289,11 @@ impl Ranking<'_> {
     /// Candidates of which a list does not know everything.
     fn missing(&self, list: &List, candidates: &Candidates) -> KeySet {
         let mut only = KeySet::default();
-        let is_missing = |known| !matches!(known, Known::All(_));
+        let is_missing = |known| !matches!(known, ListedValue::All(_));
         let short = candidates.short.iter();
-        only.short.extend(short.filter(|key| is_missing(list.short.known(key, list.bound, self.lean))));
+        only.short.extend(short.filter(|key| is_missing(list.short.listed_value(key, list.bound, self.lean))));
         let long = candidates.long.iter();
-        only.long.extend(long.filter(|key| is_missing(list.long.known(key, list.bound, self.lean))).cloned());
+        only.long.extend(long.filter(|key| is_missing(list.long.listed_value(key, list.bound, self.lean))).cloned());
         only
     }
 }
