@@ -253,7 +253,7 @@ fn report(
     is_balanced
 }
 
-/// Reports on standard error what nobody was heard of.
+/// Prints how many datagrams were refused before decoding, and which handshakes failed.
 fn report_refused(totals: &Counts) {
     let total = |counter: Counter| totals[counter as usize];
     let not_allowed = total(Counter::DatagramsNotAllowed);

@@ -74,7 +74,7 @@ pub(crate) struct ArchiveArgs {
     sampling: SamplingArgs,
 }
 
-/// What is known better about sampling than exporters report.
+/// Corrections of the sampling intervals that exporters report.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SamplingArgs {
     /// Override the sampling intervals that exporters report by those of a CSV file
@@ -85,7 +85,7 @@ pub(crate) struct SamplingArgs {
 }
 
 impl SamplingArgs {
-    /// The corrections of the file; none without.
+    /// The corrections of the file; none without a file.
     pub(crate) fn corrections(&self) -> anyhow::Result<Arc<Corrections>> {
         let read = self.sampling_corrections.as_deref().map(Corrections::read);
         Ok(Arc::new(read.transpose()?.unwrap_or_default()))
@@ -93,7 +93,7 @@ impl SamplingArgs {
 }
 
 impl ArchiveArgs {
-    /// Opens the SQL engine for a statement; an empty one says whether it can be opened.
+    /// Opens the SQL engine for a statement; with an empty statement, only checks that it can be opened.
     pub(crate) fn engine(&self, options: EngineOptions, statement: &str) -> anyhow::Result<Engine> {
         let options = EngineOptions { corrections: self.sampling.corrections()?, ..options };
         match self.elsewhere()? {

@@ -1,8 +1,8 @@
-//! The archive that a command makes for files, and of which nothing could be read.
+//! Removes the archive that a command created for files, if nothing could be read from them.
 //!
-//! An archive is made before the first file is read, so that flows have a place. When nothing comes of any file, because a name is
-//! misspelt for instance, there is one in which nothing ever was, and the next command takes it for that of somebody. It is
-//! removed. What speaks against looking at the files first is that only reading them shows whether they have flows.
+//! An archive is created before the first file is read, so that flows have a place. When no file has flows, because a name is
+//! misspelt for instance, an empty archive would remain, which the next command would take for a real one; so it is removed.
+//! What speaks against looking at the files first is that only reading them shows whether they have flows.
 
 use std::fs;
 use std::path::{Path, PathBuf};
