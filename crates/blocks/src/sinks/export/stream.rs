@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use weir_collect::Transport;
+use weir_flow::with_causes;
 use weir_secure::{ConnectError, TlsClient, TlsStream};
 
 use super::target::Target;
@@ -39,19 +40,8 @@ pub(super) enum DialError {
     Connect { address: SocketAddr, source: io::Error },
     #[error("the connection cannot be set up: {0}")]
     Setup(io::Error),
-    #[error("{}", chain(.0))]
+    #[error("{}", with_causes(.0))]
     Tls(#[from] ConnectError),
-}
-
-/// An error with its causes in one line, for the log.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 impl Dialling {
