@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_archive::{
-    ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, SummaryOptions,
-    TailDamage, WhenFull, Writer,
+    ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, NewFolders, Recovery, Statistics,
+    SummaryOptions, TailDamage, WhenFull, Writer,
 };
 use weir_chain::{
     Built, Burst, ByteSize, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, FlowColumnRule,
@@ -25,7 +25,6 @@ use weir_flow::{Delivery, DeliveryOutcome, Receipt};
 
 use fit::Fit;
 use left_out::LeftOut;
-use new_folder::NewFolders;
 use receipts::Receipts;
 
 /// Writes to an archive.
