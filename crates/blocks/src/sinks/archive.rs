@@ -2,7 +2,7 @@
 //!
 //! Each burst becomes one delivery and so one frame of the archive's tail, kept or refused as a whole; one that is too
 //! large for a frame becomes several. Rows that lack `received` get it, because the archive is partitioned by it. What
-//! speaks against adding it here is that the time is not the collector's; the parameter says which it is.
+//! speaks against adding it here is that the time is not the collector's; the option `received` says which it is.
 
 mod fit;
 mod left_out;

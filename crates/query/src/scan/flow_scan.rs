@@ -91,21 +91,6 @@ impl FlowScan {
         Self::of(&FlowSources::of(snapshot, window, progress), wanted, progress)
     }
 
-    /// As [`new`](Self::new), of some segments of the snapshot only, and of its tail if it is wanted. Nothing is counted of
-    /// segments that are left out, since the caller left them out.
-    pub fn of_segments(
-        snapshot: &Arc<Snapshot>,
-        segments: Vec<Segment>,
-        has_tail: bool,
-        window: &TimeWindow,
-        predicate: Predicate,
-        columns: impl IntoIterator<Item = Column>,
-        progress: &Arc<Progress>,
-    ) -> Self {
-        let sources = FlowSources::of_segments(snapshot, segments, has_tail);
-        Self::of(&sources, ScanSpec::of(predicate, window, columns), progress)
-    }
-
     /// The flows of batches, of no archive or already read, that pass the filter, with these columns.
     pub fn of_batches(
         batches: Vec<FlowBatch>,
@@ -117,9 +102,11 @@ impl FlowScan {
         Self::of(&FlowSources::of_batches(batches), wanted, progress)
     }
 
-    pub(crate) fn of(sources: &FlowSources, wanted: ScanSpec, progress: &Arc<Progress>) -> Self {
+    /// The flows of `sources` that `spec` selects. Opens no file. Segments that are not among the sources are not counted in
+    /// `progress`.
+    pub fn of(sources: &FlowSources, spec: ScanSpec, progress: &Arc<Progress>) -> Self {
         Self {
-            wanted: Arc::new(wanted),
+            wanted: Arc::new(spec),
             segments: sources.segments.clone(),
             frames: sources.frames.clone(),
             batches: sources.batches.clone(),

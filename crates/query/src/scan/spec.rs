@@ -10,7 +10,7 @@ use crate::{FlowQuery, QueryError, TimeWindow};
 
 /// The flows that a scan selects, and the columns of its answer.
 #[derive(Debug, Clone)]
-pub(crate) struct ScanSpec {
+pub struct ScanSpec {
     pub(super) predicate: Predicate,
     /// A condition that every selected flow also passes; it is used to leave out pages only.
     pub(super) hint: Predicate,
@@ -28,7 +28,7 @@ impl ScanSpec {
     }
 
     /// The flows of a window that pass a filter, with these columns.
-    pub(crate) fn of(predicate: Predicate, window: &TimeWindow, answer: impl IntoIterator<Item = Column>) -> Self {
+    pub fn of(predicate: Predicate, window: &TimeWindow, answer: impl IntoIterator<Item = Column>) -> Self {
         let window = window::ends(window);
         let mut answered: Vec<Column> = answer.into_iter().collect();
         answered.sort_unstable();
