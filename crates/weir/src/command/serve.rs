@@ -31,7 +31,7 @@ use self::settings::Settings;
 use super::collect::{WatchThread, log_progress};
 use super::watch::WatchSession;
 use super::{print_archived, print_books, show_or_build};
-use crate::running::{Foreground, Signals, was_stopped};
+use crate::running::{Foreground, Hooks, Signals, was_stopped};
 use crate::service_manager::{InheritedSockets, Liveness, ServiceManager};
 
 /// How often the service is told how far collecting is.
@@ -253,7 +253,9 @@ fn collect(settings: Settings, downloads: Option<Downloads>, chain: weir_chain::
         }
     };
     let hang_up = || locked(&service).reload();
-    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, Some(EVERY), begin, report, hang_up)?;
+    let hooks =
+        Hooks { started: Box::new(begin), every: Some(EVERY), report: Box::new(report), hang_up: Box::new(hang_up) };
+    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, hooks)?;
     demo.into_iter().for_each(Demo::end);
     chains.end();
     watching.into_iter().for_each(WatchThread::end);
