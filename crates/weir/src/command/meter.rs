@@ -24,10 +24,11 @@ use weir_export::Refusal;
 use weir_flow::Column;
 use weir_formats::Format;
 
+use super::chain_parts::{StatisticsArgs, enriched, show_or_build};
 use super::new_archive::NewArchive;
 use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
-use super::{StatisticsArgs, enriched, has_all_of, print_archived, print_counted, show_or_build};
+use super::report::{has_all_of, print_archived, print_counted};
 use crate::flags::Flags;
 use crate::running::{Foreground, Hooks};
 

@@ -25,7 +25,7 @@ use weir_series::{SeriesError, SeriesStore};
 
 use self::folder::FolderSource;
 use self::source::{SeriesRequest, SeriesSource, SourceRows, StepLength};
-use super::FormatArg;
+use super::answer_format::FormatArg;
 use crate::time_args::TimeArgs;
 
 /// Folder of the statistics of an archive.

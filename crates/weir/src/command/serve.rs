@@ -28,9 +28,10 @@ use weir_watch::RunnerOptions;
 use self::chains::Chains;
 use self::demo::Demo;
 use self::settings::Settings;
+use super::chain_parts::show_or_build;
 use super::collect::{WatchThread, log_progress};
+use super::report::{print_archived, print_books};
 use super::watch::WatchSession;
-use super::{print_archived, print_books, show_or_build};
 use crate::running::{Foreground, Hooks, Signals, was_stopped};
 use crate::service_manager::{InheritedSockets, Liveness, ServiceManager};
 
