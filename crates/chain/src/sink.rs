@@ -18,8 +18,8 @@ use crate::{Burst, ComponentError, State};
 ///
 /// **Books.** A sink that stores no books ignores the side tables; a burst may have side tables and no rows.
 ///
-/// **Receipts.** A sink that stores flows for good resolves the [receipts](weir_flow::Receipt) among the side tables: as durable when
-/// the flows survive a crash, or as not all when some were refused. Other sinks drop the receipts.
+/// **Receipts.** A sink that stores flows for good resolves the [receipts](weir_flow::Receipt) among the side tables: as
+/// durable when the flows survive a crash, or as not all when some were refused. Other sinks drop the receipts.
 pub trait Sink: Send {
     /// Takes a burst.
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError>;

@@ -1,8 +1,9 @@
 //! Flows that programs push, on their way into the chain that collects.
 //!
-//! An [`Intake`] is a queue between the server that answers those programs and the source `ingest`. It is bounded in octets and never
-//! waits: when it is full the push is refused, and the sender tries again. Its content is in memory only, so a process that is
-//! killed loses it; the answer to the sender must not promise more, unless the sender waits for the [receipts](Receipt) of its flows.
+//! An [`Intake`] is a queue between the server that answers those programs and the source `ingest`. It is bounded in octets
+//! and never waits: when it is full the push is refused, and the sender tries again. Its content is in memory only, so a
+//! process that is killed loses it; the answer to the sender must not promise more, unless the sender waits for the
+//! [receipts](Receipt) of its flows.
 //!
 //! A chain is made of options, and a queue cannot be an option. So a process offers its intake, as it does with sockets that it
 //! [inherits](crate::inherited), and the source takes it.

@@ -1,9 +1,9 @@
 //! Receipts: whether the flows that a sender handed over were stored.
 //!
-//! A sender that must not lose flows wants to know when they survive a crash. Between it and the disk are queues and other components,
-//! which know nothing of senders; so a receipt travels with the flows, next to the books, and the sink that stores the flows resolves
-//! it. A receipt dropped unresolved means that they were not stored. What speaks against it is that a receipt is no value, as all other
-//! side tables are.
+//! A sender that must not lose flows wants to know when they survive a crash. Between it and the disk are queues and other
+//! components, which know nothing of senders; so a receipt travels with the flows, next to the books, and the sink that
+//! stores the flows resolves it. A receipt dropped unresolved means that they were not stored. What speaks against it is
+//! that a receipt is no value, as all other side tables are.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! Which reports go into the next message.
 //!
-//! Reports are read from the journal, beginning at the cursor. There are two passes over it, of which one is active: outside of quiet
-//! hours all reports that are wanted are sent, in order; in quiet hours only the urgent ones, which overtake those that are held
-//! back, and the first pass leaves them out afterwards.
+//! Reports are read from the journal, beginning at the cursor. There are two passes over it, of which one is active:
+//! outside of quiet hours all reports that are wanted are sent, in order; in quiet hours only the urgent ones, which
+//! overtake those that are held back, and the first pass leaves them out afterwards.
 
 use std::io;
 
