@@ -88,10 +88,10 @@ struct StartedWith {
     is_collecting: bool,
 }
 
-/// Reads the file again, and notifies the collector of changed senders.
+/// Reads the file again, and has the running components read theirs; the collector gets the changed networks of senders.
 fn reloader(path: PathBuf, begun: StartedWith, signals: Arc<Mutex<ReloadSignals>>) -> Reloader {
-    let notify = move |of_collector: Option<Table>| locked(&signals).ask(of_collector);
-    Reloader::new(move || read_again(&path, &begun), notify)
+    let ask = move |of_collector: Option<Table>| locked(&signals).ask(of_collector);
+    Reloader::new(move || read_again(&path, &begun), ask)
 }
 
 /// Reads the file again, and finds the sections whose changes need a restart.
