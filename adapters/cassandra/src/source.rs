@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Pulled, Role, Source,
-    options,
+    Built, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, PullResult, Role,
+    Source, options,
 };
 use weir_flow::{Column, FlowBatch};
 
@@ -116,17 +116,17 @@ fn read(reader: &CassandraReader, scan: &Scan, batches: &SyncSender<Result<FlowB
 }
 
 impl Source for CassandraSource {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
-        let Some(batches) = &self.batches else { return Ok(Pulled::Ended) };
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
+        let Some(batches) = &self.batches else { return Ok(PullResult::Ended) };
         match batches.recv_timeout(WAIT) {
             Ok(Ok(batch)) => {
                 self.rows_read.add(batch.rows() as u64);
                 out.flows(batch);
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
             Ok(Err(error)) => Err(ComponentError::caused("cannot read from Cassandra", error)),
-            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
-            Err(RecvTimeoutError::Disconnected) => Ok(Pulled::Ended),
+            Err(RecvTimeoutError::Timeout) => Ok(PullResult::Nothing),
+            Err(RecvTimeoutError::Disconnected) => Ok(PullResult::Ended),
         }
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, PullResult, Role,
+    Source,
 };
 use weir_flow::{Delivery, SideTables};
 
@@ -76,14 +77,14 @@ impl Snmp {
 }
 
 impl Source for Snmp {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
-        let Some(found) = &self.found else { return Ok(Pulled::Ended) };
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
+        let Some(found) = &self.found else { return Ok(PullResult::Ended) };
         match found.recv_timeout(WAIT) {
             Ok(side_tables) => {
                 out.burst(Burst::from(Delivery { flows: None, side_tables }));
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Timeout) => Ok(PullResult::Nothing),
             Err(RecvTimeoutError::Disconnected) => {
                 Err(ComponentError::new("the tasks that ask agents by SNMP have ended"))
             }

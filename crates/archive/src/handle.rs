@@ -1,4 +1,4 @@
-//! An archive for those who ask more than once.
+//! An archive that is opened once and of which many snapshots are taken.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Default for HandleOptions {
     }
 }
 
-/// An archive for those who ask more than once. Clones are handles of the same.
+/// An archive of which many snapshots are taken. Clones are handles of the same archive.
 ///
 /// A snapshot of it reads what was committed since the last one, and the frames that were appended; indexes of segments
 /// and frames of tails stay in memory as far as [`HandleOptions`] allow. Files of segments are opened when they are read
@@ -43,12 +43,12 @@ pub struct ArchiveHandle {
 struct Inner {
     layout: Layout,
     caches: Arc<Caches>,
-    known: Mutex<Option<Known>>,
+    last: Mutex<Option<LastSnapshot>>,
 }
 
-/// What the last snapshot knew.
+/// The manifest and the tails of the last snapshot.
 #[derive(Debug)]
-struct Known {
+struct LastSnapshot {
     manifest: Manifest,
     tails: BTreeMap<TailNumber, TailFrames>,
 }
@@ -59,26 +59,26 @@ impl ArchiveHandle {
         let layout = Layout::new(dir);
         layout.check()?;
         let caches = Arc::new(Caches::new(options.cache_octets_max));
-        Ok(Self { inner: Arc::new(Inner { layout, caches, known: Mutex::new(None) }) })
+        Ok(Self { inner: Arc::new(Inner { layout, caches, last: Mutex::new(None) }) })
     }
 
     /// Takes a snapshot: everything that was appended so far. See [`Snapshot`].
     pub fn snapshot(&self) -> Result<Snapshot, ArchiveError> {
-        let Inner { layout, caches, known } = &*self.inner;
+        let Inner { layout, caches, last } = &*self.inner;
         if !Manifest::is_expected(layout)? {
             return Snapshot::open(layout.root());
         }
-        // whatever a thread that panicked left behind is read anew
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        // after a panic of another thread the manifest is read again below
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..ATTEMPTS_MAX {
             let lease = Lease::take(layout)?;
-            // after an error nothing is known
-            let mut now = match known.take() {
-                Some(mut known) => {
-                    known.manifest.refresh()?;
-                    known
+            // an error leaves `None`, so that the next call reads everything
+            let mut now = match last.take() {
+                Some(mut last) => {
+                    last.manifest.refresh()?;
+                    last
                 }
-                None => Known { manifest: Manifest::load(layout)?, tails: BTreeMap::new() },
+                None => LastSnapshot { manifest: Manifest::load(layout)?, tails: BTreeMap::new() },
             };
             let epoch = now.manifest.state().local().epoch();
             let is_whole = now.find_tails(layout)?;
@@ -87,13 +87,13 @@ impl ArchiveHandle {
                     now.tails.clear();
                     caches.clear_frames();
                 }
-                *known = Some(now);
+                *last = Some(now);
                 continue;
             }
             is_whole?;
             let (state, mut tails) = (Arc::clone(now.manifest.state()), std::mem::take(&mut now.tails));
             let snapshot = Snapshot::of_tails(state, tails.values_mut(), lease, Some(caches))?;
-            *known = Some(Known { tails, ..now });
+            *last = Some(LastSnapshot { tails, ..now });
             return Ok(snapshot);
         }
         Err(ArchiveError::Unsettled { path: layout.root().to_owned(), attempts: ATTEMPTS_MAX })
@@ -110,7 +110,7 @@ impl ArchiveHandle {
     }
 }
 
-impl Known {
+impl LastSnapshot {
     /// Finds the tails that count. The inner error may be because one was sealed meanwhile.
     fn find_tails(&mut self, layout: &Layout) -> Result<Result<(), ArchiveError>, ArchiveError> {
         let state = Arc::clone(self.manifest.state());

@@ -63,10 +63,10 @@ impl Snapshot {
         layout.check()?;
         for _ in 0..ATTEMPTS_MAX {
             let lease = Lease::take(&layout)?;
-            let mut known = Known::read(&layout)?;
-            let tails = open_tails(&layout, known.state())?;
-            if !known.has_changed(&layout)? {
-                return Self::of_tails(known.into_state(), tails?.iter_mut(), lease, None);
+            let mut source = StateSource::read(&layout)?;
+            let tails = open_tails(&layout, source.state())?;
+            if !source.has_changed(&layout)? {
+                return Self::of_tails(source.into_state(), tails?.iter_mut(), lease, None);
             }
         }
         Err(ArchiveError::Unsettled { path: dir.to_owned(), attempts: ATTEMPTS_MAX })
@@ -209,14 +209,14 @@ impl Snapshot {
     }
 }
 
-/// What is known of an archive, with a manifest or without one.
-enum Known {
+/// Where the state of an archive is read from: its manifest, or its files in format 1, which has no manifest.
+enum StateSource {
     Manifest(Manifest),
     /// Of format 1.
     Files(Arc<ArchiveState>),
 }
 
-impl Known {
+impl StateSource {
     fn read(layout: &Layout) -> Result<Self, ArchiveError> {
         if Manifest::is_expected(layout)? {
             return Manifest::load(layout).map(Self::Manifest);

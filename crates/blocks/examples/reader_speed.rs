@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use weir_archive::{ArchiveOptions, Writer};
 use weir_blocks::sources::archive_reader;
-use weir_chain::{AnyKind, Built, ComponentError, Outlet, Pulled, compliance};
+use weir_chain::{AnyKind, Built, ComponentError, Outlet, PullResult, compliance};
 use weir_flow::{Delivery, FlowBatch};
 use weir_generate::TrafficModel;
 
@@ -84,7 +84,7 @@ fn read(parameters: &str) -> Result<usize, ComponentError> {
     loop {
         let pulled = source.pull(&mut out)?;
         rows += out.drain().map(|burst| burst.len()).sum::<usize>();
-        if pulled == Pulled::Ended {
+        if pulled == PullResult::Ended {
             return Ok(rows);
         }
     }

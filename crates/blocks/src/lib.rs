@@ -1,9 +1,9 @@
 //! The components of chains: sources, transforms and sinks, one file or folder for each kind and all of the same shape.
 //!
 //! Every file has the same parts in the same order: `KIND`, which names the component, documents it and lists its
-//! parameters; `configure`, which makes sense of the parameters; the component itself; its tests, of which the first is
-//! the compliance test. Components do not know each other, which `cargo xtask blocks` checks: what several of them do
-//! with rows is in `weir-rows`, and what else two of them need is in a module of its own beside the three folders.
+//! options; `configure`, which checks the options; the component itself; its tests, of which the first is the compliance
+//! test. Components do not know each other, which `cargo xtask blocks` checks: what several of them do
+//! with rows is in `weir-rows`, and what else two of them need is in a module of its own next to the three folders.
 //! [`transforms::template`] is there to be copied.
 //!
 //! [`registry`] has them all. A crate above this one, or a user's own program, adds its own kinds to it.

@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema};
 use weir_chain::config::{QUEUE_BURSTS, ThreadChoice};
 use weir_chain::{
-    Built, Burst, Chain, ComponentError, ComponentKind, NoOptions, ONE_INPUT, Outlet, Pulled, Role, Sink, Source,
+    Built, Burst, Chain, ComponentError, ComponentKind, NoOptions, ONE_INPUT, Outlet, PullResult, Role, Sink, Source,
     options,
 };
 
@@ -27,13 +27,13 @@ struct Again {
 }
 
 impl Source for Again {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         if self.left == 0 {
-            return Ok(Pulled::Ended);
+            return Ok(PullResult::Ended);
         }
         self.left -= 1;
         out.rows(self.batch.clone());
-        Ok(Pulled::More)
+        Ok(PullResult::More)
     }
 
     fn stop(&mut self) {

@@ -6,7 +6,7 @@ use crate::config::{self, ComponentSpec, Setting};
 use crate::graph::Graph;
 use crate::{ChainBuilder, ConfigError, Registry};
 
-/// A chain whose file is right: every component is known, its parameters make sense, the graph has no ring, and each component
+/// A chain whose file is right: every component is known, its options are valid, the graph has no ring, and each component
 /// has a thread. Nothing was opened yet.
 pub struct Chain {
     pub(crate) name: String,

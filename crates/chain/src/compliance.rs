@@ -17,7 +17,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 
 use crate::registry::Role;
-use crate::{AnyKind, Built, Burst, ComponentContext, Given, Outlet, Pulled, Sink, Source, State, Transform};
+use crate::{AnyKind, Built, Burst, ComponentContext, Given, Outlet, PullResult, Sink, Source, State, Transform};
 
 /// What a run of a component came to.
 #[derive(Debug, Clone)]
@@ -240,7 +240,7 @@ pub fn source(kind: &'static dyn AnyKind, options: &str) -> Outcome {
     let mut out = Outlet::new();
     for _ in 0..10_000 {
         match source.pull(&mut out) {
-            Ok(Pulled::Ended) => return first,
+            Ok(PullResult::Ended) => return first,
             Ok(_) => {}
             Err(error) => panic!("{}: {}", kind.name(), error.chain()),
         }
@@ -263,7 +263,7 @@ fn read(kind: &'static dyn AnyKind, options: &str) -> Outcome {
         let pulled = source.pull(&mut out);
         bursts.extend(out.drain().map(|burst| burst.rows().clone()));
         match pulled {
-            Ok(Pulled::Ended) => break,
+            Ok(PullResult::Ended) => break,
             Ok(_) => {}
             Err(error) => panic!("{}: {}", kind.name(), error.chain()),
         }

@@ -31,14 +31,7 @@ impl ComponentError {
 
     /// The message and all its causes in one line.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = self.source();
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        text
+        weir_flow::with_causes(self)
     }
 }
 

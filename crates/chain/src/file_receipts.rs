@@ -1,16 +1,15 @@
-//! Whether all flows of a file are kept, for whoever runs the chain.
+//! Reports to the program that runs the chain when all flows of a file are stored.
 //!
 //! Each delivery of a file gets a [receipt](weir_flow::receipt). When the flows of all of them survive a crash, and the
-//! source has said how the file ended, whoever runs the chain learns it, while the chain goes on with other files. A
-//! delivery that is lost, refused or dropped leaves the file out for good. What speaks against it is that a file
-//! without flows is not reported: whether it was read at all shows only at the end of the chain, in what all files
-//! have.
+//! source has reported how the file ended, the file is reported, while the chain goes on with other files. A file of which
+//! a delivery is lost, refused or dropped is never reported. What speaks against it is that a file without flows is not
+//! reported either: whether it was read at all shows only at the end of the chain, in the list of all files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_flow::{Delivery, Kept, Receipt};
+use weir_flow::{Delivery, DeliveryOutcome, Receipt};
 
 /// How the reading of a file ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +20,10 @@ pub enum FileEnd {
     Damaged,
 }
 
-/// What takes files whose flows are kept.
+/// Called with each file whose flows are stored.
 pub(crate) type KeptTaker = dyn Fn(&Path, FileEnd) + Send + Sync;
 
-/// Receipts of the deliveries of one file. Where nobody asks for them there are none. The default is of no file.
+/// Receipts of the deliveries of one file. Without a function that takes the file there are none. The default is of no file.
 #[derive(Clone, Default)]
 pub struct FileReceipts(Option<Arc<FollowedFile>>);
 
@@ -34,7 +33,7 @@ struct FollowedFile {
     deliveries: Mutex<FileDeliveries>,
 }
 
-/// What became of the deliveries of a file.
+/// State of the deliveries of a file.
 #[derive(Default)]
 struct FileDeliveries {
     handed_on: u64,
@@ -62,13 +61,13 @@ impl FileReceipts {
         });
         let file = Arc::clone(file);
         delivery.side_tables.receipts.push(Receipt::new(move |kept| {
-            if matches!(kept, Kept::Durable { .. }) {
+            if matches!(kept, DeliveryOutcome::Durable { .. }) {
                 file.change(|deliveries| deliveries.durable += 1);
             }
         }));
     }
 
-    /// Says how the file ended, after its last delivery was handed on.
+    /// Notes how the file ended, after its last delivery was handed on.
     pub fn ended(&self, end: FileEnd) {
         if let Some(file) = &self.0 {
             file.change(|deliveries| deliveries.end = Some(end));
@@ -105,9 +104,9 @@ mod tests {
 
     use super::*;
 
-    /// Hands on deliveries with flows, or without, that end so; then the file ends, and one more delivery is told.
-    /// Gives how often the file is reported before that, and in all.
-    fn reported(before: &[(bool, Kept)], last: Option<(bool, Kept)>) -> [usize; 2] {
+    /// Hands on deliveries with flows, or without, and resolves their receipts; then the file ends, and the receipt of one
+    /// more delivery is resolved. Returns how often the file is reported before that, and in all.
+    fn reported(before: &[(bool, DeliveryOutcome)], last: Option<(bool, DeliveryOutcome)>) -> [usize; 2] {
         let (sender, files) = mpsc::channel();
         let taker: Arc<KeptTaker> = Arc::new(move |path: &Path, end| {
             let _ = sender.send((path.to_owned(), end));
@@ -121,12 +120,12 @@ mod tests {
         };
         let last = last.map(|(has_flows, kept)| (receipt(has_flows), kept));
         for &(has_flows, kept) in before {
-            receipt(has_flows).tell(kept);
+            receipt(has_flows).resolve(kept);
         }
         receipts.ended(FileEnd::Damaged);
         let first = files.try_iter().count();
         if let Some((receipt, kept)) = last {
-            receipt.tell(kept);
+            receipt.resolve(kept);
         }
         let then: Vec<_> = files.try_iter().collect();
         assert!(then.iter().all(|file| *file == (PathBuf::from("flows.csv"), FileEnd::Damaged)), "{then:?}");
@@ -135,14 +134,14 @@ mod tests {
 
     #[test]
     fn a_file_is_kept_when_all_of_its_flows_are() {
-        let durable = Kept::Durable { position: 1 };
+        let durable = DeliveryOutcome::Durable { position: 1 };
         let flows = (true, durable);
         for (before, last, expected) in [
             (&[flows, flows][..], None, [1, 1]),
             (&[flows], Some(flows), [0, 1]),
             (&[flows], Some((false, durable)), [0, 1]),
-            (&[flows], Some((true, Kept::NotAll)), [0, 0]),
-            (&[(true, Kept::NotAll)], Some(flows), [0, 0]),
+            (&[flows], Some((true, DeliveryOutcome::NotAll)), [0, 0]),
+            (&[(true, DeliveryOutcome::NotAll)], Some(flows), [0, 0]),
             // there may be nothing that could be read
             (&[(false, durable)], None, [0, 0]),
             (&[], None, [0, 0]),

@@ -67,6 +67,6 @@ pub use registry::{
 pub use reload::ReloadSignal;
 pub use run::{ChainError, Progress, Running};
 pub use sink::Sink;
-pub use source::{Pulled, Source};
+pub use source::{PullResult, Source};
 pub use stop::StopSignal;
 pub use transform::{State, Transform};

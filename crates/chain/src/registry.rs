@@ -31,7 +31,7 @@ pub enum Built {
     Sink(Box<dyn Sink>),
 }
 
-/// Makes a component whose parameters were checked: opens files and sockets, starts threads.
+/// Makes a component whose options were checked: opens files and sockets, starts threads.
 pub type Opener = Box<dyn FnOnce(&ComponentContext) -> Result<Built, ComponentError> + Send>;
 
 /// What a component is in the graph.

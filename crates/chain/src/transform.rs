@@ -23,7 +23,7 @@ pub struct State {
 ///
 /// **State.** Whatever a component keeps is its own; nothing is shared between components. It is held as columns or flat tables
 /// rather than as an object per row, and has a limit with a name, a default and a counter for when it is hit: over the
-/// limit a component spills to disk or sheds, as its parameters say. [`state`](Self::state) tells how much it is.
+/// limit a component spills to disk or sheds, as its options say. [`state`](Self::state) returns how much it is.
 ///
 /// **Time.** Windows move by the times in the rows, never by the clock, so that a file gives what live data gave. The
 /// *watermark* of an input is the time up to which a component considers it complete: the largest time seen in it minus what

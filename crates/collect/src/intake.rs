@@ -1,11 +1,12 @@
 //! Flows that programs push, on their way into the chain that collects.
 //!
-//! An [`Intake`] is a queue between whoever answers those programs and the source `ingest`. It is bounded in octets and never
-//! waits: when there is no room the sender is told so, and comes again. What is in it is in memory only, so a process that is
-//! killed loses it; the answer to the sender must not promise more, unless the sender waits for the [receipts](Receipt) of its flows.
+//! An [`Intake`] is a queue between the server that answers those programs and the source `ingest`. It is bounded in octets
+//! and never waits: when it is full the push is refused, and the sender tries again. Its content is in memory only, so a
+//! process that is killed loses it; the answer to the sender must not promise more, unless the sender waits for the
+//! [receipts](Receipt) of its flows.
 //!
-//! The chain that collects is made of options, which a queue is not one of. So a process offers its intake, as it does with
-//! sockets that it [inherits](crate::inherited), and the source takes it up.
+//! A chain is made of options, and a queue cannot be an option. So a process offers its intake, as it does with sockets that it
+//! [inherits](crate::inherited), and the source takes it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,12 +17,12 @@ use weir_flow::{FlowBatch, Receipt};
 
 static OFFERED: Mutex<Option<Arc<Intake>>> = Mutex::new(None);
 
-/// Has sources of this process hand on what is pushed into an intake.
+/// Sets the intake from which the source `ingest` of this process takes flows.
 pub fn offer(intake: Arc<Intake>) {
     *locked(&OFFERED) = Some(intake);
 }
 
-/// The intake of this process, where there is one.
+/// The intake of this process, if there is one.
 pub fn offered() -> Option<Arc<Intake>> {
     locked(&OFFERED).clone()
 }
@@ -49,7 +50,7 @@ struct Push {
     octets: usize,
 }
 
-/// What became of pushes.
+/// Counters of pushes.
 #[derive(Debug, Default)]
 pub struct IntakeCounts {
     taken: AtomicU64,
@@ -63,30 +64,30 @@ impl IntakeCounts {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Pushes that came while there was no room, or while the chain began or ended.
+    /// Pushes that came while the queue was full, or while the chain began or ended.
     pub fn full(&self) -> u64 {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Pushes of which nothing was taken because something was wrong with them.
+    /// Pushes that were refused as a whole because something was wrong with them.
     pub fn bad(&self) -> u64 {
         self.bad.load(Ordering::Relaxed)
     }
 }
 
-/// Why flows were not taken.
+/// Why a push was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotTaken {
-    /// There is no room now.
+pub enum PushRefused {
+    /// The queue is full now.
     #[error("{octets} octets of flows wait already")]
     Full {
         /// Octets that wait.
         octets: usize,
     },
-    /// There will never be room for so much at once.
+    /// The push is larger than the queue.
     #[error("the queue has {octets_max} octets at most")]
     TooLarge {
-        /// Octets of the queue.
+        /// Capacity of the queue in octets.
         octets_max: usize,
     },
     /// The chain has ended, or is ending.
@@ -94,38 +95,42 @@ pub enum NotTaken {
     Closed,
 }
 
-/// What an intake has for its source.
+/// Result of [`Intake::take`].
 #[derive(Debug, PartialEq)]
-pub enum Taken {
-    /// The flows of one push, and a receipt for each batch where the sender waits for them.
+pub enum NextPush {
+    /// The flows of one push, and a receipt for each batch if the sender waits for them.
     Flows(Vec<FlowBatch>, Vec<Receipt>),
-    /// Nothing came meanwhile.
+    /// No push came within the time.
     Nothing,
-    /// It is closed and empty.
+    /// The intake is closed and empty.
     Ended,
 }
 
 impl Intake {
-    /// An intake of so many octets at most.
+    /// An intake of at most `octets_max` octets.
     pub fn new(octets_max: usize) -> Self {
         Self { octets_max, waiting: Mutex::default(), came: Condvar::new(), counts: IntakeCounts::default() }
     }
 
     /// Takes the flows of one push, all or none; `octets` is the memory that they keep.
-    pub fn push(&self, flows: Vec<FlowBatch>, octets: usize) -> Result<(), NotTaken> {
+    pub fn push(&self, flows: Vec<FlowBatch>, octets: usize) -> Result<(), PushRefused> {
         self.push_with(flows, Vec::new(), octets)
     }
 
     /// The same with a receipt for each batch.
-    pub fn push_with(&self, flows: Vec<FlowBatch>, receipts: Vec<Receipt>, octets: usize) -> Result<(), NotTaken> {
+    pub fn push_with(&self, flows: Vec<FlowBatch>, receipts: Vec<Receipt>, octets: usize) -> Result<(), PushRefused> {
         if octets > self.octets_max {
             self.count_bad();
-            return Err(NotTaken::TooLarge { octets_max: self.octets_max });
+            return Err(PushRefused::TooLarge { octets_max: self.octets_max });
         }
         let mut waiting = locked(&self.waiting);
         if waiting.is_closed || waiting.octets + octets > self.octets_max {
             self.count_full();
-            return Err(if waiting.is_closed { NotTaken::Closed } else { NotTaken::Full { octets: waiting.octets } });
+            return Err(if waiting.is_closed {
+                PushRefused::Closed
+            } else {
+                PushRefused::Full { octets: waiting.octets }
+            });
         }
         waiting.octets += octets;
         waiting.pushes.push_back(Push { flows, receipts, octets });
@@ -135,28 +140,28 @@ impl Intake {
         Ok(())
     }
 
-    /// The flows of the push that has waited longest; waits for one so long.
-    pub fn take(&self, wait: Duration) -> Taken {
+    /// The flows of the oldest push. Waits for one for `wait` at most.
+    pub fn take(&self, wait: Duration) -> NextPush {
         let is_idle = |waiting: &mut Waiting| waiting.pushes.is_empty() && !waiting.is_closed;
         let waited = self.came.wait_timeout_while(locked(&self.waiting), wait, is_idle);
         let (mut waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match waiting.pushes.pop_front() {
             Some(push) => {
                 waiting.octets -= push.octets;
-                Taken::Flows(push.flows, push.receipts)
+                NextPush::Flows(push.flows, push.receipts)
             }
-            None if waiting.is_closed => Taken::Ended,
-            None => Taken::Nothing,
+            None if waiting.is_closed => NextPush::Ended,
+            None => NextPush::Nothing,
         }
     }
 
-    /// Takes nothing any more; what waits can still be [taken](Self::take).
+    /// Refuses all further pushes; those in the queue can still be [taken](Self::take).
     pub fn close(&self) {
         locked(&self.waiting).is_closed = true;
         self.came.notify_all();
     }
 
-    /// What became of pushes.
+    /// Counters of pushes.
     pub fn counts(&self) -> &IntakeCounts {
         &self.counts
     }
@@ -166,7 +171,7 @@ impl Intake {
         self.counts.bad.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a push that is refused because there is no room.
+    /// Counts a push that is refused because the queue is full.
     pub fn count_full(&self) {
         self.counts.full.fetch_add(1, Ordering::Relaxed);
     }
@@ -195,18 +200,18 @@ mod tests {
     #[test]
     fn it_takes_whole_pushes_as_long_as_there_is_room() {
         let intake = Intake::new(100);
-        assert_eq!(intake.take(NOT_AT_ALL), Taken::Nothing);
+        assert_eq!(intake.take(NOT_AT_ALL), NextPush::Nothing);
         assert_eq!(intake.push(flows(1), 60), Ok(()));
-        assert_eq!(intake.push(flows(2), 41), Err(NotTaken::Full { octets: 60 }));
+        assert_eq!(intake.push(flows(2), 41), Err(PushRefused::Full { octets: 60 }));
         assert_eq!(intake.push(flows(3), 40), Ok(()));
-        assert_eq!(intake.push(flows(4), 101), Err(NotTaken::TooLarge { octets_max: 100 }));
-        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(1), Vec::new()));
+        assert_eq!(intake.push(flows(4), 101), Err(PushRefused::TooLarge { octets_max: 100 }));
+        assert_eq!(intake.take(NOT_AT_ALL), NextPush::Flows(flows(1), Vec::new()));
         assert_eq!(intake.push(flows(5), 60), Ok(()), "there is room again");
         intake.close();
-        assert_eq!(intake.push(flows(6), 1), Err(NotTaken::Closed));
-        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(3), Vec::new()));
-        assert_eq!(intake.take(NOT_AT_ALL), Taken::Flows(flows(5), Vec::new()));
-        assert_eq!(intake.take(NOT_AT_ALL), Taken::Ended);
+        assert_eq!(intake.push(flows(6), 1), Err(PushRefused::Closed));
+        assert_eq!(intake.take(NOT_AT_ALL), NextPush::Flows(flows(3), Vec::new()));
+        assert_eq!(intake.take(NOT_AT_ALL), NextPush::Flows(flows(5), Vec::new()));
+        assert_eq!(intake.take(NOT_AT_ALL), NextPush::Ended);
         let counts = intake.counts();
         assert_eq!((counts.taken(), counts.full(), counts.bad()), (3, 2, 1));
     }

@@ -1,15 +1,15 @@
 //! Counts of which most are zero.
 //!
-//! Of the counters of the books an Observation Domain has a handful between two lines, and whoever makes up domains has as many
-//! lines as messages: a place for every counter in each, to be cleared and copied, was most of what such a message cost. So
-//! the first counters are kept one by one. What speaks against it: they are searched for, which takes a look at a few octets.
+//! Between two lines of the books an Observation Domain uses a handful of counters. A sender that invents domains causes one
+//! line per message, and clearing and copying a slot for every counter was most of its cost. So the first counters are kept
+//! one by one. What speaks against it: each count searches them, which reads a few octets.
 
 use weir_flow::Counter;
 
 /// Every counter of the books.
 pub(crate) type Counts = [u64; Counter::COUNT];
 
-/// Counters that are kept one by one; with more of them than that, all have a place.
+/// Most counters that are kept one by one; with more of them, every counter has a slot.
 const FEW: usize = 12;
 
 /// What was counted since it was last taken.

@@ -1,4 +1,4 @@
-//! Answers on their way.
+//! Answers that are being computed and sent.
 //!
 //! A question works in its own thread and puts batches into a short queue, which the call reads as fast as HTTP/2 lets it send.
 //! Dropping the call, which happens when the client leaves or cancels, cancels the question.
@@ -25,10 +25,10 @@ use weir_sql::{
 use crate::counts::FlightCounts;
 use crate::errors::status;
 
-/// Batches that wait.
+/// Batches in the queue, at most.
 const BATCHES_WAITING_MAX: usize = 2;
 
-/// Answers on their way, by user and handle, for requests to cancel.
+/// Running answers by user and handle, for requests to cancel.
 pub(crate) type RunningAnswers = Arc<Mutex<ProgressByHandle>>;
 
 type ProgressByHandle = HashMap<(String, Vec<u8>), Arc<Progress>>;
@@ -70,7 +70,7 @@ async fn with_engine<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     let (sender, given) = tokio::sync::oneshot::channel();
     let work = move |engine: &Engine, control: &QueryControl| {
-        // whoever asked may have gone
+        // the caller may have gone
         let _ = sender.send(work(engine, control)?);
         Ok(())
     };
@@ -78,7 +78,7 @@ async fn with_engine<T: Send + 'static>(
     given.await.map_err(|_| Refusal::new(Reason::Internal, "the question gave nothing"))
 }
 
-/// An answer on its way.
+/// A running answer.
 pub(crate) struct Answer {
     batches: mpsc::Receiver<RecordBatch>,
     task: JoinHandle<Result<(), Refusal>>,
@@ -88,7 +88,7 @@ pub(crate) struct Answer {
     _listed: Listed,
 }
 
-/// An answer in the list of those that may be cancelled, until it ends.
+/// The entry of an answer in the list of those that may be cancelled, until it ends.
 struct Listed {
     running: RunningAnswers,
     key: (String, Vec<u8>),
@@ -106,17 +106,27 @@ impl Drop for Answer {
     }
 }
 
+/// A statement to answer.
+pub(crate) struct Statement {
+    /// SQL.
+    pub(crate) text: String,
+    /// Values of its parameters.
+    pub(crate) values: Vec<ParameterValue>,
+    /// The handle by which a request to cancel names it.
+    pub(crate) handle: Vec<u8>,
+    /// Rows of the answer, at most.
+    pub(crate) rows_max: u64,
+}
+
 impl Answer {
-    /// Begins to answer a statement with at most so many rows; `handle` is what a request to cancel names.
+    /// Begins to answer a statement.
     pub(crate) fn start(
         asker: &Arc<dyn Asker>,
-        text: String,
-        values: Vec<ParameterValue>,
-        handle: Vec<u8>,
+        statement: Statement,
         running: &RunningAnswers,
         counts: &Arc<FlightCounts>,
-        rows_max: u64,
     ) -> Self {
+        let Statement { text, values, handle, rows_max } = statement;
         counts.statements.add_one();
         let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
         let runtime = Handle::current();

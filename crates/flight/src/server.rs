@@ -101,13 +101,10 @@ impl FlightServer {
         Arc::clone(&self.counts)
     }
 
-    /// What reads the certificate again, where there is one, for connections that begin once it is put in place.
-    pub fn reading_again(&self) -> impl Fn() -> Result<Option<ReadIdentity>, FlightError> + Send + Sync + use<> {
-        let (tls, options) = (self.tls.clone(), self.options.clone());
-        move || {
-            let (Some(tls), Some(options)) = (&tls, tls_options(&options)?) else { return Ok(None) };
-            Ok(Some(tls.read_again(&options)?))
-        }
+    /// A function that reads the certificate again, if there is one, for connections that begin once it is put in place.
+    pub fn certificate_reloader(&self) -> Option<impl Fn() -> Result<ReadIdentity, FlightError> + Send + Sync + use<>> {
+        let read = self.tls.as_ref()?.certificate_reloader(tls_options(&self.options).ok()??);
+        Some(move || Ok(read()?))
     }
 
     /// Answers until `ending` becomes true. Must be called from a task of tokio.

@@ -33,7 +33,7 @@ use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 use weir_sql::{Asker, QuestionService, Refusal, TableDescription};
 
-use crate::answers::{Answer, RunningAnswers, cancel, describe, of_flight, one, tables};
+use crate::answers::{Answer, RunningAnswers, Statement, cancel, describe, of_flight, one, tables};
 use crate::bound_values;
 use crate::counts::FlightCounts;
 use crate::errors::{internal, status};
@@ -94,7 +94,8 @@ impl FlightSql {
     #[expect(clippy::unnecessary_wraps, reason = "what the methods of the trait give back")]
     fn answer(&self, asker: &Arc<dyn Asker>, statement: Prepared, handle: Vec<u8>) -> Given<Data> {
         let Prepared { text, values, columns } = statement;
-        let answer = Answer::start(asker, text, values, handle, &self.running, &self.counts, self.rows_max);
+        let statement = Statement { text, values, handle, rows_max: self.rows_max };
+        let answer = Answer::start(asker, statement, &self.running, &self.counts);
         Ok(Response::new(encoded(answer, Some(columns))))
     }
 
@@ -184,7 +185,8 @@ impl FlightSqlService for FlightSql {
         let handle = ticket.statement_handle.to_vec();
         let text =
             String::from_utf8(handle.clone()).map_err(|_| Status::invalid_argument("the ticket is no statement"))?;
-        let answer = Answer::start(&asker, text, Vec::new(), handle, &self.running, &self.counts, self.rows_max);
+        let statement = Statement { text, values: Vec::new(), handle, rows_max: self.rows_max };
+        let answer = Answer::start(&asker, statement, &self.running, &self.counts);
         // columns come with the first batch; an answer without rows has none, so they are asked for
         let mut answer = Box::pin(answer);
         match answer.next().await {

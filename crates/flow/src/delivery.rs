@@ -38,7 +38,7 @@ pub struct SideTables {
     pub books: Option<BooksBatch>,
     /// Rows of other tables.
     pub others: Vec<TableBatch>,
-    /// Told when the flows are kept, by who keeps them.
+    /// Resolved by the sink that stores the flows.
     pub receipts: Vec<Receipt>,
 }
 

@@ -10,7 +10,7 @@
 //! forget, and [`FlowBatch::to_full`] pads when a fixed schema is needed.
 //!
 //! Next to the columns are the words that several crates share: [Community ID](CommunityId), names of
-//! [protocols](PROTOCOLS), requests and answers of [ICMP](icmp).
+//! [protocols](PROTOCOLS), requests and answers of [ICMP](icmp), [errors with their causes](with_causes).
 //!
 //! This crate decodes no protocol and knows no storage and no configuration file.
 
@@ -23,6 +23,7 @@ mod community_id;
 pub mod counters;
 pub mod delivery;
 pub mod elements;
+mod error_text;
 mod field;
 pub mod icmp;
 pub mod options;
@@ -43,9 +44,10 @@ pub use builder::FlowBatchBuilder;
 pub use column::{Column, ColumnType, EXPORT_VERSION_SFLOW5};
 pub use community_id::CommunityId;
 pub use delivery::{Delivery, SideTables, TableBatch};
+pub use error_text::with_causes;
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
 pub use protocols::{PROTOCOLS, Protocol, nfdump_protocol_name, protocol_name};
-pub use receipt::{Kept, Receipt};
+pub use receipt::{DeliveryOutcome, Receipt};
 pub use registry::{DataType, Element, NamedElement, element, element_by_name, is_element_name};
 pub use sequences::{SequenceKey, SequenceRow};
 pub use services::{SERVICES, service_name, service_port};

@@ -1,42 +1,43 @@
-//! Receipts: whether what a sender handed over is kept.
+//! Receipts: whether the flows that a sender handed over were stored.
 //!
-//! A sender that must not lose flows wants to know when they survive a crash. Between it and the disk are queues and other components,
-//! which know nothing of senders; so a receipt travels with the flows, next to the books, and whoever keeps them tells it. One that
-//! is dropped untold says that nobody kept them. What speaks against it is that a receipt is no value, as all other side tables are.
+//! A sender that must not lose flows wants to know when they survive a crash. Between it and the disk are queues and other
+//! components, which know nothing of senders; so a receipt travels with the flows, next to the books, and the sink that
+//! stores the flows resolves it. A receipt dropped unresolved means that they were not stored. What speaks against it is
+//! that a receipt is no value, as all other side tables are.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What became of flows.
+/// What happened to the flows of a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum DeliveryOutcome {
     /// They survive a crash of the machine.
     Durable {
-        /// Number of the delivery in the archive that has them, or the last of them.
+        /// Number of the delivery in the archive that has the flows, or the last of them.
         position: u64,
     },
-    /// Some of them were refused, or are lost.
+    /// Some of them were refused or lost.
     NotAll,
 }
 
-type Tell = Box<dyn FnOnce(Kept) + Send>;
+type Callback = Box<dyn FnOnce(DeliveryOutcome) + Send>;
 
-/// Whether the flows of one burst are kept. Clones are of one receipt, which is told once: by the first that knows.
+/// Whether the flows of one burst were stored. Clones are the same receipt; the first call of [`resolve`](Self::resolve) counts.
 #[derive(Clone)]
-pub struct Receipt(Arc<Mutex<Option<Tell>>>);
+pub struct Receipt(Arc<Mutex<Option<Callback>>>);
 
 impl Receipt {
-    /// A receipt that calls `tell`, which must not wait. When all clones are dropped and nobody has kept the flows, `tell` is dropped
-    /// and not called.
-    pub fn new(tell: impl FnOnce(Kept) + Send + 'static) -> Self {
-        Self(Arc::new(Mutex::new(Some(Box::new(tell)))))
+    /// A receipt that calls `callback` when it is resolved. `callback` must not wait. When all clones are dropped unresolved, it is
+    /// dropped and not called.
+    pub fn new(callback: impl FnOnce(DeliveryOutcome) + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::new(callback)))))
     }
 
-    /// Says what became of the flows.
-    pub fn tell(&self, kept: Kept) {
-        let tell = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(tell) = tell {
-            tell(kept);
+    /// Reports what happened to the flows. Later calls do nothing.
+    pub fn resolve(&self, outcome: DeliveryOutcome) {
+        let callback = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(callback) = callback {
+            callback(outcome);
         }
     }
 }
@@ -61,20 +62,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_once_or_dropped() {
-        let (sender, told) = mpsc::channel();
-        let receipt = Receipt::new(move |kept| {
-            let _ = sender.send(kept);
+    fn it_is_resolved_once_or_dropped() {
+        let (sender, outcomes) = mpsc::channel();
+        let receipt = Receipt::new(move |outcome| {
+            let _ = sender.send(outcome);
         });
         let clone = receipt.clone();
         assert_eq!(clone, receipt);
-        clone.tell(Kept::Durable { position: 7 });
-        receipt.tell(Kept::NotAll);
-        assert_eq!(told.iter().collect::<Vec<_>>(), [Kept::Durable { position: 7 }]);
-        let (sender, told) = mpsc::channel::<Kept>();
-        drop(Receipt::new(move |kept| {
-            let _ = sender.send(kept);
+        clone.resolve(DeliveryOutcome::Durable { position: 7 });
+        receipt.resolve(DeliveryOutcome::NotAll);
+        assert_eq!(outcomes.iter().collect::<Vec<_>>(), [DeliveryOutcome::Durable { position: 7 }]);
+        let (sender, outcomes) = mpsc::channel::<DeliveryOutcome>();
+        drop(Receipt::new(move |outcome| {
+            let _ = sender.send(outcome);
         }));
-        assert_eq!(told.recv(), Err(mpsc::RecvError));
+        assert_eq!(outcomes.recv(), Err(mpsc::RecvError));
     }
 }

@@ -87,9 +87,9 @@ pub enum AnyReader {
     Columnar(Box<columnar::Reader>),
 }
 
-/// What of a file was not kept.
+/// Parts of a file that were not read, or have no column.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lost {
+pub struct ReadLosses {
     /// Blocks of octets that could not be read.
     pub blocks: u64,
     /// Records or lines that could not be read.
@@ -146,31 +146,31 @@ impl AnyReader {
     }
 
     /// What was not kept so far.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> ReadLosses {
         match self {
             Self::Nfcapd(reader) => {
                 let damage = reader.damage();
                 let extensions = (damage.extensions_unknown > 0).then(|| "extensions".to_owned());
-                Lost {
+                ReadLosses {
                     blocks: damage.blocks_damaged,
                     records: damage.records_damaged,
                     values: damage.extensions_unknown,
                     fields: extensions.into_iter().collect(),
-                    ..Lost::default()
+                    ..ReadLosses::default()
                 }
             }
-            Self::FlowTools(_) => Lost::default(),
-            Self::Text(reader) => Lost {
+            Self::FlowTools(_) => ReadLosses::default(),
+            Self::Text(reader) => ReadLosses {
                 records: reader.lines_bad(),
                 lines: reader.bad_lines().to_vec(),
                 fields: reader.ignored().map(str::to_owned).collect(),
-                ..Lost::default()
+                ..ReadLosses::default()
             },
-            Self::Columnar(reader) => Lost {
+            Self::Columnar(reader) => ReadLosses {
                 records: reader.rows_refused(),
                 values: reader.values_refused(),
                 fields: reader.ignored().map(str::to_owned).collect(),
-                ..Lost::default()
+                ..ReadLosses::default()
             },
         }
     }

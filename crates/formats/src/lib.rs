@@ -17,5 +17,5 @@ mod error;
 mod lzo;
 mod panics;
 
-pub use any::{AnyReader, Format, Lost};
+pub use any::{AnyReader, Format, ReadLosses};
 pub use error::FormatError;

@@ -104,7 +104,7 @@ impl<S: ForwardStore + 'static> ForwardGroup<S> {
             // a store that refuses one archive for good goes on refusing it
             let is_final = matches!(error, ForwardError::Store(_));
             member.next = (!is_final).then(|| Instant::now() + self.retry_after);
-            let reason = reason(&error);
+            let reason = weir_flow::with_causes(&error);
             if member.returned.as_ref() != Some(&reason) {
                 member.returned = Some(reason);
                 failures.push(ArchiveFailure { archive: member.archive.clone(), error });
@@ -187,16 +187,4 @@ impl Member {
             None => now,
         }
     }
-}
-
-/// What an error says, with its causes.
-fn reason(error: &ForwardError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

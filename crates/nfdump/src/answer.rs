@@ -21,7 +21,7 @@ use crate::input::Input;
 use crate::keys::{Statistic, columns_of, csv_of_groups, format_of_groups, keys, sorting, statistics};
 use crate::run::parse_filter;
 use crate::source::{Counts, FlowSelection, Rows, Source, asked_of};
-use crate::view::{View, Way, with_other_address};
+use crate::view::{CounterDirection, View, with_other_address};
 use crate::{Arguments, files, format_file};
 
 /// Values of a ranking unless `-n` says how many.
@@ -39,7 +39,7 @@ struct AnswerWriter<'a> {
     keys: Vec<AggregateKey>,
     sorting: Option<Sorting>,
     /// The counters that the order is about.
-    way: Way,
+    direction: CounterDirection,
     post_filter: Predicate,
     ask: QueryOptions,
 }
@@ -78,7 +78,7 @@ pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: 
         format,
         keys,
         sorting: order.map(|(sorting, _)| sorting),
-        way: order.map_or(Way::In, |(_, way)| way),
+        direction: order.map_or(CounterDirection::In, |(_, direction)| direction),
         post_filter: args.grouping.post_filter.as_deref().map(parse_filter).transpose()?.unwrap_or(Predicate::True),
         ask,
         args,
@@ -158,12 +158,12 @@ impl AnswerWriter<'_> {
 
     /// A listing, or what is made of whole flows.
     fn flows(&self, output: &mut dyn Write) -> anyhow::Result<Counts> {
-        if let Some(rows) = self.made(self.sorting, self.way, self.limit(None))? {
+        if let Some(rows) = self.made(self.sorting, self.direction, self.limit(None))? {
             self.put(rows, output)?;
         } else if self.sorting.is_some() {
-            can_sort(self.way, self.source.is_archive())?;
+            can_sort(self.direction, self.source.is_archive())?;
             let select = Select::List { columns: self.columns(), sorting: self.sorting, limit: self.limit(None) };
-            let rows = self.source.ask(select, View { way: self.way, zeros: Vec::new() })?;
+            let rows = self.source.ask(select, View { direction: self.direction, zeros: Vec::new() })?;
             self.put(self.after(rows, None), output)?;
         } else {
             let flows = self.source.flows(&self.columns())?;
@@ -185,22 +185,22 @@ impl AnswerWriter<'_> {
     fn made(
         &self,
         sorting: Option<Sorting>,
-        way: Way,
+        direction: CounterDirection,
         limit: Option<usize>,
     ) -> anyhow::Result<Option<Box<dyn Iterator<Item = anyhow::Result<RecordBatch>> + '_>>> {
         let has_post_filter = self.post_filter != Predicate::True;
         let limit_before = limit.filter(|_| !has_post_filter);
         let rows: Rows = if !self.keys.is_empty() {
             let more = vec![Measure::Sum(Column::PacketsOut), Measure::Sum(Column::BytesOut)];
-            can_sort(way, true)?;
+            can_sort(direction, true)?;
             let zeros = self.keys.iter().flat_map(|key| columns_of(*key)).collect();
             let select = Select::Aggregate { keys: self.keys.clone(), more, sorting, limit: limit_before };
-            let rows = self.source.ask(select, View { way: Way::In, zeros })?;
+            let rows = self.source.ask(select, View { direction: CounterDirection::In, zeros })?;
             Box::new(rows.map(|rows| Ok(with_other_address(rows?))))
         } else if self.is_grouped_by_archive() {
             let sums = [Column::PacketsOut, Column::BytesOut].map(Measure::Sum);
             let more = sums.into_iter().chain([Measure::Or(Column::TcpFlags)]).collect();
-            can_sort(way, true)?;
+            can_sort(direction, true)?;
             let select = Select::Aggregate { keys: Vec::new(), more, sorting, limit: limit_before };
             self.source.ask(select, View::default())?
         } else if let Some(conversation) = self.conversation() {
@@ -209,7 +209,7 @@ impl AnswerWriter<'_> {
                 conversations.add(&flows?);
             }
             let select = Select::List { columns: Vec::new(), sorting, limit: limit_before };
-            asked_of(conversations.finish(), select, View { way, zeros: Vec::new() }, &self.ask)
+            asked_of(conversations.finish(), select, View { direction, zeros: Vec::new() }, &self.ask)
         } else {
             return Ok(None);
         };
@@ -341,10 +341,10 @@ impl AnswerWriter<'_> {
             let Some(key) = statistic.key else { continue };
             let (per_protocol, sorting) = (statistic.per_protocol, statistic.sorting);
             let limit_before = limit.filter(|_| self.post_filter == Predicate::True);
-            can_sort(statistic.way, self.source.is_archive())?;
+            can_sort(statistic.direction, self.source.is_archive())?;
             let select = Select::Statistic { key, per_protocol, sorting, limit: limit_before };
             let zeros = zeros_of(key.columns(), self.options.release);
-            let rows = self.source.ask(select, View { way: statistic.way, zeros })?;
+            let rows = self.source.ask(select, View { direction: statistic.direction, zeros })?;
             let rows: Vec<RecordBatch> = self.after(rows, limit).collect::<Result<_, _>>()?;
             let totals = match counts {
                 Some(counts) => counts,
@@ -368,7 +368,7 @@ impl AnswerWriter<'_> {
             let limit = limit.map_or_else(String::new, |limit| format!(" {limit}"));
             writeln!(output, "Top{limit} flows ordered by {}:", statistic.order)?;
         }
-        match self.made(Some(statistic.sorting), statistic.way, limit)? {
+        match self.made(Some(statistic.sorting), statistic.direction, limit)? {
             Some(rows) => self.put(rows, output),
             None => Ok(()),
         }
@@ -397,8 +397,8 @@ fn as_flows(batch: &RecordBatch) -> anyhow::Result<FlowBatch> {
 }
 
 /// Whether rows can be sorted by what goes out: groups and archives are not.
-fn can_sort(way: Way, is_grouped: bool) -> anyhow::Result<()> {
-    if way == Way::Out && is_grouped {
+fn can_sort(direction: CounterDirection, is_grouped: bool) -> anyhow::Result<()> {
+    if direction == CounterDirection::Out && is_grouped {
         bail!(
             "archives and groups of -A are not sorted by what goes out\nhint: sort by bytes and print %opkt and %obyt"
         );

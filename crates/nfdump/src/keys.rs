@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use weir_flow::Column;
 use weir_query::{AggregateKey, Order, SelectError, Sorting, StatisticKey};
 
-use crate::view::Way;
+use crate::view::CounterDirection;
 
 /// One `-s`, for one of its orders.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub(crate) struct Statistic {
     pub(crate) order: String,
     pub(crate) sorting: Sorting,
     /// The counters that the order is about.
-    pub(crate) way: Way,
+    pub(crate) direction: CounterDirection,
 }
 
 /// Reads `STAT[:p][/ORDER[:a|d]]…`.
@@ -30,18 +30,18 @@ pub(crate) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
         orders.push("flows");
     }
     let statistic = |text: &str| {
-        let (sorting, way) = sorting(text)?;
+        let (sorting, direction) = sorting(text)?;
         if matches!(sorting.order, Order::Start | Order::End | Order::Duration) {
             bail!("'{text}' is not an order of a ranking\nhint: use flows, packets, bytes, pps, bps or bpp");
         }
         let order = text.split(':').next().unwrap_or_default().to_owned();
-        Ok(Statistic { key, per_protocol, order, sorting, way })
+        Ok(Statistic { key, per_protocol, order, sorting, direction })
     };
     orders.into_iter().map(statistic).collect()
 }
 
 /// Reads `ORDER[:a|d]`: how rows are sorted, and the counters that the order is about.
-pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, Way)> {
+pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, CounterDirection)> {
     // what 1.7.8 calls them in -O
     const LONG: [(&str, &str); 4] =
         [("ipackets", "ipkg"), ("opackets", "opkg"), ("ibytes", "ibyte"), ("obytes", "obyte")];
@@ -54,7 +54,7 @@ pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, Way)> {
         SelectError::Order(_) => SelectError::Order(name.to_owned()),
         other => other,
     })?;
-    Ok((sorting, Way::of_order(name)))
+    Ok((sorting, CounterDirection::of_order(name)))
 }
 
 /// Reads the list of `-A`: the keys, and the tags that they are printed with.
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(orders, [("flows", Order::Flows), ("bps", Order::BitsPerSecond)]);
         assert!(found[1].sorting.is_ascending() && found.iter().all(|found| found.per_protocol));
         assert!(statistics("record").expect("a statistic")[0].key.is_none());
-        assert_eq!(statistics("srcip/obyte").expect("a statistic")[0].way, Way::Out);
+        assert_eq!(statistics("srcip/obyte").expect("a statistic")[0].direction, CounterDirection::Out);
         let (long, short) = (sorting("obytes:a").expect("an order"), sorting("obyte:a").expect("an order"));
         assert_eq!((long.0.order, long.0.is_ascending(), long.1), (short.0.order, short.0.is_ascending(), short.1));
         assert!(statistics("srcip/tstart").is_err() && statistics("nothing").is_err());

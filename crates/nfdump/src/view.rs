@@ -1,4 +1,4 @@
-//! How nfdump sees flows that it counts: every field has a value, and most orders add both directions up.
+//! Flows as nfdump counts them: every field has a value, and most orders add up both directions.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use arrow::datatypes::Schema;
 use weir_flow::schema::field;
 use weir_flow::{Column, ColumnType, FlowBatch};
 
-/// Which counters are counted.
+/// The direction whose counters are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Way {
-    /// What came in.
+pub(crate) enum CounterDirection {
+    /// Counters of what came in.
     #[default]
     In,
-    /// What went out, or the other way.
+    /// Counters of what went out, or of the reverse direction.
     Out,
-    /// Both together.
+    /// The sum of both.
     Both,
 }
 
-impl Way {
-    /// What an order of this name counts.
+impl CounterDirection {
+    /// The direction that an order of this name counts.
     pub(crate) fn of_order(name: &str) -> Self {
         match name {
             "flows" | "tstart" | "tend" | "duration" => Self::In,
@@ -40,12 +40,12 @@ impl Way {
 /// How flows are seen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct View {
-    pub(crate) way: Way,
+    pub(crate) direction: CounterDirection,
     /// Columns that are 0 where a flow lacks them.
     pub(crate) zeros: Vec<Column>,
 }
 
-/// A counter, and what the same one is called after the Observation Point and in the opposite direction.
+/// A counter, and its columns after the Observation Point and in the reverse direction.
 const COUNTERS: [(Column, [Column; 2]); 2] = [
     (Column::Packets, [Column::PacketsOut, Column::PacketsReverse]),
     (Column::Bytes, [Column::BytesOut, Column::BytesReverse]),
@@ -57,13 +57,13 @@ impl View {
         let mut changed: Vec<(Column, ArrayRef)> = Vec::new();
         for (counter, others) in COUNTERS {
             let out = others.into_iter().find_map(|other| flows.column(other));
-            match (self.way, out) {
-                (Way::In, _) | (Way::Both, None) => {}
-                (Way::Out, out) => {
+            match (self.direction, out) {
+                (CounterDirection::In, _) | (CounterDirection::Both, None) => {}
+                (CounterDirection::Out, out) => {
                     let out = out.map(|out| or_zero(out, counter));
                     changed.extend(out.or_else(|| zeros(counter, flows.rows())).map(|out| (counter, out)));
                 }
-                (Way::Both, Some(out)) => changed.extend(sum(flows.column(counter), out, counter)),
+                (CounterDirection::Both, Some(out)) => changed.extend(sum(flows.column(counter), out, counter)),
             }
         }
         for &column in &self.zeros {
@@ -154,8 +154,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(way: Way, bytes: &[u64]) {
-        let seen = View { way, zeros: vec![Column::SrcAs, Column::DstAs] }.of(&flows());
+    fn check(direction: CounterDirection, bytes: &[u64]) {
+        let seen = View { direction, zeros: vec![Column::SrcAs, Column::DstAs] }.of(&flows());
         let numbers = |column| seen.column(column).expect("a column").clone();
         assert_eq!(numbers(Column::Bytes).as_primitive::<UInt64Type>().values(), bytes);
         assert_eq!(numbers(Column::SrcAs).as_primitive::<UInt32Type>().values(), &[7, 0]);
@@ -164,10 +164,13 @@ mod tests {
 
     #[test]
     fn counters_of_one_way_or_both() {
-        check(Way::In, &[100, 200]);
-        check(Way::Out, &[0, 5]);
-        check(Way::Both, &[100, 205]);
-        assert_eq!(Way::of_order("obyte"), Way::Out);
-        assert_eq!((Way::of_order("ipkg"), Way::of_order("bps")), (Way::In, Way::Both));
+        check(CounterDirection::In, &[100, 200]);
+        check(CounterDirection::Out, &[0, 5]);
+        check(CounterDirection::Both, &[100, 205]);
+        assert_eq!(CounterDirection::of_order("obyte"), CounterDirection::Out);
+        assert_eq!(
+            (CounterDirection::of_order("ipkg"), CounterDirection::of_order("bps")),
+            (CounterDirection::In, CounterDirection::Both)
+        );
     }
 }

@@ -73,8 +73,8 @@ options! {
 }
 
 choices! {
-    /// What becomes of reports of quiet hours.
-    pub enum Afterwards {
+    /// What happens to reports held back in quiet hours.
+    pub enum QuietHoursPolicy {
         /// Send them together when the quiet hours are over.
         Digest = "digest",
         /// Drop them, and count them in `reports_quieted`. They are in the journal.
@@ -94,7 +94,7 @@ options! {
         /// Hold back reports up to this severity; higher ones are sent in quiet hours too.
         quiet_up_to: Severity = Severity::Warning,
         /// What becomes of reports of quiet hours.
-        quiet_then: Afterwards = Afterwards::Digest,
+        quiet_then: QuietHoursPolicy = QuietHoursPolicy::Digest,
         /// Send the reports of this time in one message: at once by default, those of a minute by mail.
         digest: Option<TimeSpan>,
         /// Send at most this many messages an hour: 30 by mail, any number else. Reports beyond wait, and are sent together.

@@ -1,14 +1,14 @@
 //! Which reports go into the next message.
 //!
-//! Reports are read from the journal from one place on. There are two passes over it, of which one is active: outside of quiet hours
-//! all reports that are wanted are sent, in order; in quiet hours only the urgent ones, which overtake those that are held
-//! back, and the first pass leaves them out afterwards.
+//! Reports are read from the journal, beginning at the cursor. There are two passes over it, of which one is active:
+//! outside of quiet hours all reports that are wanted are sent, in order; in quiet hours only the urgent ones, which
+//! overtake those that are held back, and the first pass leaves them out afterwards.
 
 use std::io;
 
 use weir_reports::log::{LogReader, LoggedReport};
 
-use crate::action::{Action, Afterwards};
+use crate::action::{Action, QuietHoursPolicy};
 use crate::cursor::Cursor;
 use crate::target::severity_of;
 
@@ -33,7 +33,7 @@ pub(crate) struct Gathering {
     octets: usize,
     /// Whether more than one report goes into the message.
     takes_several: bool,
-    /// Whether it was tried to send the message, which stays as it is then.
+    /// Whether sending was tried; then the message does not change any more.
     pub(crate) is_closed: bool,
     /// Whether this is the pass of quiet hours.
     pub(crate) is_quiet: bool,
@@ -49,7 +49,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether a report is one of them. A line that a person broke is none.
+    /// Whether a report is one of them. A line that was edited until it cannot be read is none.
     pub(crate) fn has(&self, report: &LoggedReport) -> bool {
         match self {
             Self::Watch(name) => report.text("watch") == name,
@@ -65,7 +65,7 @@ impl Scope {
         }
     }
 
-    /// What names of files begin with; no watch has a name with `+`.
+    /// The first part of names of files; no watch has a name with `+`.
     pub(crate) fn file_name(&self) -> &str {
         self.watch().unwrap_or("+all")
     }
@@ -80,7 +80,7 @@ impl std::fmt::Display for Scope {
     }
 }
 
-/// What becomes of a report.
+/// What happens to a report.
 enum Verdict {
     /// It is of another watch.
     Foreign,
@@ -106,19 +106,19 @@ impl Gathering {
         Self { read_through, is_quiet, ..Self::default() }
     }
 
-    /// Reads on until the message is full, or the end of the journal. `several` allows more than one report in it.
+    /// Reads on until the message is full, or the end of the journal. `batching`: whether it may have more than one report.
     pub(crate) fn read(
         &mut self,
         log: &mut LogReader,
         scope: &Scope,
         action: &Action,
         cursor: &Cursor,
-        several: Several,
+        batching: Batching,
     ) -> io::Result<()> {
         if self.is_closed {
             return Ok(());
         }
-        self.takes_several |= several == Several::Always && !self.reports.is_empty();
+        self.takes_several |= batching == Batching::Always && !self.reports.is_empty();
         if log.place() != self.read_through {
             log.seek(self.read_through)?;
         }
@@ -139,21 +139,21 @@ impl Gathering {
                 }
                 Verdict::Wanted => {
                     self.passed += 1;
-                    self.take(report, action, several);
+                    self.take(report, action, batching);
                 }
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, report: LoggedReport, action: &Action, several: Several) {
+    fn take(&mut self, report: LoggedReport, action: &Action, batching: Batching) {
         if self.reports.is_empty() {
-            // what was held back comes as one
+            // reports that were held back are sent in one message
             let was_held = !self.is_quiet && report.reported_ms().is_some_and(|at_ms| is_quiet(action, at_ms));
-            self.takes_several = match several {
-                Several::Never => false,
-                Several::Always => true,
-                Several::OfDigests => action.digest_ms() > 0 || was_held,
+            self.takes_several = match batching {
+                Batching::Never => false,
+                Batching::Always => true,
+                Batching::Digests => action.digest_ms() > 0 || was_held,
             };
         }
         self.octets += report.line.len();
@@ -174,7 +174,7 @@ impl Gathering {
             (true, false) => Verdict::Passed,
             (false, true) if begin < cursor.urgent => Verdict::Overtaken,
             (false, false)
-                if schedule.quiet_then == Afterwards::Drop
+                if schedule.quiet_then == QuietHoursPolicy::Drop
                     && report.reported_ms().is_some_and(|at_ms| is_quiet(action, at_ms)) =>
             {
                 Verdict::Quieted
@@ -192,7 +192,7 @@ impl Gathering {
     pub(crate) fn is_due(&self, action: &Action, now_ms: i64) -> bool {
         let Some(first) = self.reports.first() else { return false };
         let Some(reported_ms) = first.reported_ms() else { return true };
-        // a clock that went back must not hold it
+        // a clock that was set back must not delay the message
         self.is_closed || self.is_full() || !(reported_ms..reported_ms + action.digest_ms()).contains(&now_ms)
     }
 
@@ -213,11 +213,11 @@ impl Gathering {
 
 /// How many reports go into a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Several {
+pub(crate) enum Batching {
     /// One.
     Never,
     /// Those of a digest, and those that were held back.
-    OfDigests,
+    Digests,
     /// As many as there are: there were too many messages.
     Always,
 }

@@ -20,7 +20,7 @@ use weir_reports::log::LogReader;
 use crate::action::Action;
 use crate::counters::{NotifyCounters, add};
 use crate::cursor::{Cursor, KeptCursor};
-use crate::gathering::{Gathering, Scope, Several, is_quiet};
+use crate::gathering::{Batching, Gathering, Scope, is_quiet};
 use crate::target::{Message, SendError, Target};
 use crate::targets;
 
@@ -209,12 +209,12 @@ impl Notifier {
         let Some(mut log) = LogReader::open(&self.journal)? else { return Ok(()) };
         self.pass_removed(&log)?;
         loop {
-            let several = match (self.target.takes_several(), self.may_send(now_ms)) {
-                (false, _) => Several::Never,
-                (true, true) => Several::OfDigests,
-                (true, false) => Several::Always,
+            let batching = match (self.target.takes_several(), self.may_send(now_ms)) {
+                (false, _) => Batching::Never,
+                (true, true) => Batching::Digests,
+                (true, false) => Batching::Always,
             };
-            self.gathering.read(&mut log, &self.scope, &self.action, &self.cursor, several)?;
+            self.gathering.read(&mut log, &self.scope, &self.action, &self.cursor, batching)?;
             let is_due = self.gathering.is_due(&self.action, now_ms) && self.may_send(now_ms);
             if !is_due || self.ends_at.is_some_and(|end| Instant::now() > end) {
                 return self.pass_unwanted();

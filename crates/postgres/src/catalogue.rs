@@ -10,7 +10,7 @@
 
 mod functions;
 mod information;
-mod known;
+mod input;
 mod relation;
 mod relations;
 mod rewrite;
@@ -22,8 +22,8 @@ use std::sync::Arc;
 use datafusion::catalog::{MemTable, MemorySchemaProvider, SchemaProvider};
 use weir_sql::{Engine, Reason, Refusal};
 
-pub(crate) use self::known::CatalogueSession;
-use self::known::{INFORMATION, Known};
+pub(crate) use self::input::CatalogueSession;
+use self::input::{CatalogueInput, INFORMATION};
 use self::relation::Relation;
 
 /// Words of statements that the catalogue may be needed for.
@@ -63,14 +63,14 @@ pub(crate) fn prepared<'a>(
     if !WORDS.iter().any(|word| lower.contains(word)) {
         return Ok(Cow::Borrowed(text));
     }
-    let known = Arc::new(Known { session: session.clone(), tables: engine.tables() });
+    let input = Arc::new(CatalogueInput { session: session.clone(), tables: engine.tables() });
     let failed = |error: datafusion::error::DataFusionError| Refusal::new(Reason::Internal, error.to_string());
-    engine.add_schema("pg_catalog", schema(relations::all(&known)).map_err(failed)?)?;
-    engine.add_schema(INFORMATION, schema(information::all(&known)).map_err(failed)?)?;
-    for function in functions::all(&known) {
+    engine.add_schema("pg_catalog", schema(relations::all(&input)).map_err(failed)?)?;
+    engine.add_schema(INFORMATION, schema(information::all(&input)).map_err(failed)?)?;
+    for function in functions::all(&input) {
         engine.add_function(function);
     }
-    rewrite::rewritten(text, &known)
+    rewrite::rewritten(text, &input)
 }
 
 fn schema(relations: Vec<Relation>) -> datafusion::error::Result<Arc<dyn SchemaProvider>> {

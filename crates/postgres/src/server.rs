@@ -17,7 +17,7 @@ use crate::errors::{PgError, TOO_MANY_CONNECTIONS};
 use crate::options::PostgresOptions;
 use crate::session::Session;
 use crate::shared::{Shared, UserPlace};
-use crate::startup::{Begun, LoggedIn, begin};
+use crate::startup::{LoggedIn, StartupResult, begin};
 
 /// How long answers that are on their way may take when the service ends.
 const ENDING_MAX: Duration = Duration::from_secs(2);
@@ -94,13 +94,12 @@ impl PostgresServer {
         Arc::clone(&self.counts)
     }
 
-    /// What reads the certificate again, where there is one, for connections that begin once it is put in place.
-    pub fn reading_again(&self) -> impl Fn() -> Result<Option<ReadIdentity>, PostgresError> + Send + Sync + use<> {
-        let (tls, options) = (self.tls.clone(), self.options.clone());
-        move || {
-            let (Some(tls), Some(options)) = (&tls, tls_options(&options)?) else { return Ok(None) };
-            Ok(Some(tls.read_again(&options)?))
-        }
+    /// A function that reads the certificate again, if there is one, for connections that begin once it is put in place.
+    pub fn certificate_reloader(
+        &self,
+    ) -> Option<impl Fn() -> Result<ReadIdentity, PostgresError> + Send + Sync + use<>> {
+        let read = self.tls.as_ref()?.certificate_reloader(tls_options(&self.options).ok()??);
+        Some(move || Ok(read()?))
     }
 
     /// Answers until `ending` becomes true. Must be called from a task of tokio.
@@ -193,7 +192,7 @@ fn refuse(stream: &TcpStream) {
 
 /// Serves a connection from its first octet to its last.
 async fn serve(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>, ending: watch::Receiver<bool>) {
-    let Begun::Client(client) = begin(stream, from, shared).await else { return };
+    let StartupResult::Client(client) = begin(stream, from, shared).await else { return };
     let LoggedIn { connection, asker, settings, database } = *client;
     // without users everybody has one name: a program with many connections would shut out the others of this machine
     let place = shared.service.has_users().then(|| UserPlace::of(asker.name(), shared));

@@ -43,10 +43,10 @@ pub(crate) struct LoggedIn {
     pub(crate) database: String,
 }
 
-/// What a connection turned out to be.
-pub(crate) enum Begun {
+/// Result of [`begin`].
+pub(crate) enum StartupResult {
     Client(Box<LoggedIn>),
-    /// A request to cancel, or a client that has got to know why not.
+    /// The connection has ended: it was a request to cancel, or the client got an error.
     Over,
 }
 
@@ -57,17 +57,17 @@ struct Startup {
 }
 
 /// Begins a connection, within the time that a login may take.
-pub(crate) async fn begin(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -> Begun {
+pub(crate) async fn begin(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -> StartupResult {
     let patience = shared.options.login_timeout.duration();
     if let Ok(begun) = timeout(patience, begin_untimed(stream, from, shared)).await {
         begun
     } else {
         shared.counts.logins_late.add_one();
-        Begun::Over
+        StartupResult::Over
     }
 }
 
-async fn begin_untimed(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -> Begun {
+async fn begin_untimed(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -> StartupResult {
     // answers are written at once
     let _ = stream.set_nodelay(true);
     let message_max = usize::try_from(shared.options.message_max.bytes()).unwrap_or(usize::MAX);
@@ -91,10 +91,10 @@ async fn begin_untimed(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>
                 if code == SSL_REQUEST && !is_secure && shared.tls.is_some() {
                     match secured(connection, shared, message_max).await {
                         Some(secured) => (connection, is_secure) = (secured, true),
-                        None => return Begun::Over,
+                        None => return StartupResult::Over,
                     }
                 } else if connection.write(b"N").await.is_err() {
-                    return Begun::Over;
+                    return StartupResult::Over;
                 }
             }
             _ => break octets,
@@ -105,13 +105,15 @@ async fn begin_untimed(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>
         Err(error) => Err(ConnectionEnd::Said(error)),
     };
     match logged_in {
-        Ok((asker, settings, database)) => Begun::Client(Box::new(LoggedIn { connection, asker, settings, database })),
+        Ok((asker, settings, database)) => {
+            StartupResult::Client(Box::new(LoggedIn { connection, asker, settings, database }))
+        }
         Err(end) => malformed(connection, end, shared).await,
     }
 }
 
-/// Says why a connection ends before its client has logged in.
-async fn malformed(connection: Connection, end: ConnectionEnd, shared: &Shared) -> Begun {
+/// Ends a connection whose client has not logged in, with an error for the client.
+async fn malformed(connection: Connection, end: ConnectionEnd, shared: &Shared) -> StartupResult {
     match &end {
         ConnectionEnd::Lost(_) => {}
         ConnectionEnd::Said(error) if [NOT_AUTHORISED, WRONG_PASSWORD].contains(&error.code) => {
@@ -120,10 +122,10 @@ async fn malformed(connection: Connection, end: ConnectionEnd, shared: &Shared) 
         _ => shared.counts.messages_malformed.add_one(),
     }
     connection.end(end.error()).await;
-    Begun::Over
+    StartupResult::Over
 }
 
-fn cancel(mut fields: Fields, shared: &Shared) -> Begun {
+fn cancel(mut fields: Fields, shared: &Shared) -> StartupResult {
     let key = fields.u32().and_then(|process| Ok((process, fields.u32()?)));
     let is_known = key.is_ok_and(|(process, secret)| shared.cancel.cancel(process, secret));
     let counts = &shared.counts;
@@ -132,7 +134,7 @@ fn cancel(mut fields: Fields, shared: &Shared) -> Begun {
     } else {
         counts.cancels_unknown.add_one();
     }
-    Begun::Over
+    StartupResult::Over
 }
 
 /// Does the handshake of TLS; `None` when it fails.

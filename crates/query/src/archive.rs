@@ -19,7 +19,7 @@ use crate::options::go_on;
 use crate::ordered::Ordered;
 use crate::passes::{decoder, has_few_groups, parts};
 use crate::run::share_out_from;
-use crate::scan::{FlowScan, ScanUnit, Wanted, frame_may_have};
+use crate::scan::{FlowScan, ScanSpec, ScanUnit, frame_may_have};
 use crate::summary::{self, SummaryAnswer};
 use crate::{Admitted, FlowQuery, Progress, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
 
@@ -130,7 +130,7 @@ impl Archive {
         filter: &Predicate,
         limits: EstimateLimits,
     ) -> Result<FilteredEstimate, QueryError> {
-        let wanted = Wanted::of(filter.clone(), window, []);
+        let wanted = ScanSpec::of(filter.clone(), window, []);
         FilteredEstimate::of(&self.may_have(window), &wanted, limits, &self.options)
     }
 
@@ -149,7 +149,7 @@ impl Archive {
     /// Where flows of a window may be, as far as is known before anything is read.
     fn may_have(&self, window: &TimeWindow) -> FlowSources {
         let mut flows = FlowSources::of(&self.snapshot, window, &Progress::default());
-        let wanted = Wanted::of(Predicate::True, window, []);
+        let wanted = ScanSpec::of(Predicate::True, window, []);
         flows.frames.retain(|frame| frame_may_have(frame, &wanted));
         flows
     }
@@ -208,7 +208,7 @@ fn list<T: Send + 'static>(
     options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Answer<T> {
-    let wanted = Wanted::new(question, columns.iter().copied());
+    let wanted = ScanSpec::new(question, columns.iter().copied());
     listed(flows.scan(&wanted, options), columns, options, each)
 }
 
@@ -270,7 +270,7 @@ fn sorted(
     options: &QueryOptions,
 ) -> Result<Vec<RecordBatch>, QueryError> {
     let read = columns.iter().copied().chain(order_columns(sorting.order).iter().copied());
-    let wanted = Wanted::new(question, read);
+    let wanted = ScanSpec::new(question, read);
     let scan = flows.scan(&wanted, options);
     let threads = options.threads.min(scan.units_max());
     let make = || Ok((decoder()?, Sorted::new(sorting, limit, options.memory.reservation("sorted rows"))));
@@ -311,12 +311,12 @@ pub(crate) fn parts_of_flows(
         }
         SummaryAnswer::NotApplicable => flows,
     };
-    let mut wanted = Wanted::new(question, grouping.columns());
+    let mut wanted = ScanSpec::new(question, grouping.columns());
     let mut only = None;
     if let Some(lean) = grouping.lean()
         && !has_few_groups(flows, &wanted, grouping, options)?
     {
-        let wanted_first = Wanted::new(question, grouping.lean_columns(lean));
+        let wanted_first = ScanSpec::new(question, grouping.lean_columns(lean));
         let measures = std::mem::take(&mut grouping.counting.measures);
         let parts = parts::<u64>(flows, &wanted_first, grouping, &lean, None, options)?;
         only = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?.keys(&parts);

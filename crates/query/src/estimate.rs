@@ -11,7 +11,7 @@ use weir_archive::{Segment, TailFrame};
 
 use crate::flows::FlowSources;
 use crate::options::go_on;
-use crate::scan::{Wanted, frame_may_have, rows_left};
+use crate::scan::{ScanSpec, frame_may_have, rows_left};
 use crate::{QueryError, QueryOptions};
 
 /// What a question may have to read at most.
@@ -74,7 +74,7 @@ impl FilteredEstimate {
     /// Of these sources, whose frames are those of the tail.
     pub(crate) fn of(
         flows: &FlowSources,
-        wanted: &Wanted,
+        wanted: &ScanSpec,
         limits: EstimateLimits,
         options: &QueryOptions,
     ) -> Result<Self, QueryError> {
@@ -102,7 +102,7 @@ impl FilteredEstimate {
 }
 
 /// Rows of the pages of a segment that its index leaves; all of them where it has none.
-fn rows_by_index(flows: &FlowSources, segment: &Segment, wanted: &Wanted) -> Result<u64, QueryError> {
+fn rows_by_index(flows: &FlowSources, segment: &Segment, wanted: &ScanSpec) -> Result<u64, QueryError> {
     match flows.index_of(segment)? {
         Some(index) => rows_left(&index, wanted),
         None => Ok(segment.rows),

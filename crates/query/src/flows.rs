@@ -1,4 +1,4 @@
-//! Where the flows of a question are.
+//! Where the flows of a query are read from.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use weir_flow::{FlowBatch, Table};
 use crate::scan::may_have;
 use crate::{Progress, QueryError, TimeWindow};
 
-/// Where flows are.
-pub(crate) struct FlowSources {
+/// Where flows are read from: segments and the tail of a snapshot, or batches.
+#[derive(Debug)]
+pub struct FlowSources {
     pub(crate) segments: Vec<Segment>,
     /// Deliveries that are in no segment.
     pub(crate) frames: Vec<TailFrame>,
@@ -31,8 +32,8 @@ impl FlowSources {
         Self::of_segments(snapshot, segments, true)
     }
 
-    /// Some segments of a snapshot, and its tail if it is wanted.
-    pub(crate) fn of_segments(snapshot: &Arc<Snapshot>, segments: Vec<Segment>, has_tail: bool) -> Self {
+    /// Some segments of a snapshot, and its tail if `has_tail`.
+    pub fn of_segments(snapshot: &Arc<Snapshot>, segments: Vec<Segment>, has_tail: bool) -> Self {
         let frames = if has_tail { snapshot.tail_frames().to_vec() } else { Vec::new() };
         Self { segments, frames, batches: Vec::new(), snapshot: Some(Arc::clone(snapshot)) }
     }

@@ -39,6 +39,7 @@ pub use biflow::{Conversation, Conversations};
 pub use decode::Damage;
 pub use error::QueryError;
 pub use estimate::{Estimate, EstimateLimits, FilteredEstimate};
+pub use flows::FlowSources;
 pub use keys::{AggregateKey, KeyError, StatisticKey};
 pub use memory::{MemoryError, MemoryPool, Reservation};
 pub use options::QueryOptions;

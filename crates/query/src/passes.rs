@@ -7,7 +7,7 @@ use crate::flows::FlowSources;
 use crate::group::{Collected, Count, Grouping, KeySet, Part, Pieces, Sums, parts_of};
 use crate::options::go_on;
 use crate::run::{share_out, share_out_from};
-use crate::scan::{FlowScan, Wanted};
+use crate::scan::{FlowScan, ScanSpec};
 use crate::{QueryError, QueryOptions};
 
 /// Times that flows are read for one question, at most, when their groups do not fit memory at once.
@@ -40,7 +40,7 @@ pub(crate) fn is_worth_more_passes(error: &QueryError, grouping: &mut Grouping) 
 /// twice takes longer than counting for groups that are not in the answer.
 pub(crate) fn has_few_groups(
     flows: &FlowSources,
-    wanted: &Wanted,
+    wanted: &ScanSpec,
     grouping: &Grouping,
     options: &QueryOptions,
 ) -> Result<bool, QueryError> {
@@ -69,7 +69,7 @@ pub(crate) fn has_few_groups(
 /// The groups of all parts, reading the flows as often as memory makes necessary.
 pub(crate) fn parts<S: Count>(
     flows: &FlowSources,
-    wanted: &Wanted,
+    wanted: &ScanSpec,
     grouping: &mut Grouping,
     how: &S::How,
     only: Option<&KeySet>,
@@ -86,7 +86,7 @@ pub(crate) fn parts<S: Count>(
 /// The groups of all parts, pass by pass.
 pub(crate) fn all_passes<S: Count>(
     flows: &FlowSources,
-    wanted: &Wanted,
+    wanted: &ScanSpec,
     grouping: &mut Grouping,
     how: &S::How,
     only: Option<&KeySet>,
@@ -120,7 +120,7 @@ pub(crate) fn all_passes<S: Count>(
 /// The groups of several groupings, all counted in one pass; `wanted` has the columns of all.
 pub(crate) fn parts_of_several(
     flows: &FlowSources,
-    wanted: &Wanted,
+    wanted: &ScanSpec,
     groupings: &[Grouping],
     options: &QueryOptions,
 ) -> Result<Vec<Vec<Part<Sums>>>, QueryError> {

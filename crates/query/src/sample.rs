@@ -14,7 +14,7 @@ use weir_flow::FlowBatch;
 
 use crate::archive::listed;
 use crate::list::list_columns;
-use crate::scan::Wanted;
+use crate::scan::ScanSpec;
 use crate::{
     Answer, Archive, EstimateLimits, FilteredEstimate, FlowQuery, QueryError, Select, TimeWindow, ask_batches,
 };
@@ -93,7 +93,7 @@ impl Archive {
             SampleSize::Rows(rows_max) => self.rows_looked_at(question)?.div_ceil(rows_max.max(1)).max(1),
         };
         let columns = list_columns(columns).to_vec();
-        let wanted = Wanted::new(question, columns.iter().copied());
+        let wanted = ScanSpec::new(question, columns.iter().copied());
         let scan = self.flows(&question.window).scan(&wanted, &self.options);
         let scan = scan.with_one_of(usize::try_from(one_of).unwrap_or(usize::MAX));
         let answer = listed(scan, columns, &self.options, each);

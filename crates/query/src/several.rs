@@ -13,7 +13,7 @@ use weir_filter::Predicate;
 use crate::archive::answer_of_groups;
 use crate::group::Grouping;
 use crate::passes::parts_of_several;
-use crate::scan::Wanted;
+use crate::scan::ScanSpec;
 use crate::{Answer, Archive, FlowQuery, QueryError, Select};
 
 impl Archive {
@@ -46,7 +46,7 @@ impl Archive {
         groupings: Vec<Grouping>,
     ) -> Result<Vec<Answer<RecordBatch>>, QueryError> {
         let options = &self.options;
-        let wanted = Wanted::new(question, groupings.iter().flat_map(Grouping::columns));
+        let wanted = ScanSpec::new(question, groupings.iter().flat_map(Grouping::columns));
         let parts = parts_of_several(&self.flows(&question.window), &wanted, &groupings, options)?;
         let answers = groupings.into_iter().zip(parts);
         answers.map(|(grouping, parts)| answer_of_groups(grouping, parts, options, |batch| batch)).collect()

@@ -1,8 +1,9 @@
 //! Rows held back for a while and handed on in the order of their start.
 //!
-//! Components that look for what belongs to a row among those that come later (`dedup`, `stitch`) hold rows until the
-//! data has moved on by some seconds. What they share is here: [`Gate`] decides which rows may be held and moves time on, [`RowStore`] has the columns of what is held,
-//! [`StartOrder`] says what is next to be handed on, and [`Nearest`] finds what has the same key and the nearest start.
+//! Components that look among later rows for the counterpart of a row (`dedup`, `stitch`) hold rows until the data has
+//! moved on by some seconds. What they share is here: [`Gate`] decides which rows may be held and moves time on,
+//! [`RowStore`] has the columns of held rows, [`StartOrder`] finds the row to hand on next, and [`Nearest`] finds the row
+//! with the same key and the nearest start.
 //!
 //! Time is that of `start` and not of `end`, because rows that come out in the order of their start can be merged with
 //! others. What speaks against it is that flows are exported at their end: a window must be longer than the longest

@@ -48,13 +48,22 @@ impl TlsServer {
         Ok(())
     }
 
-    /// Reads the files again, and leaves it to the caller when they are used.
+    /// Reads the files again. The caller puts them in place.
     pub fn read_again(&self, options: &TlsServerOptions) -> Result<ReadIdentity, TlsError> {
         Ok(ReadIdentity { current: self.identity.clone(), identity: identity(options, self.protocols)? })
     }
 
-    /// The state of a session that begins, for whoever does the handshake by other means, asynchronously for instance. Whether
-    /// the client has an admitted name is then theirs to look at.
+    /// A function that reads the files again on each call, for servers that reload several certificates together.
+    pub fn certificate_reloader(
+        &self,
+        options: TlsServerOptions,
+    ) -> impl Fn() -> Result<ReadIdentity, TlsError> + Send + Sync + use<> {
+        let server = self.clone();
+        move || server.read_again(&options)
+    }
+
+    /// The state of a session that begins, for callers that do the handshake by other means, asynchronously for instance. They
+    /// must check themselves whether the client has an admitted name.
     pub fn session(&self) -> Result<Ssl, TlsError> {
         Ok(self.identity.get().session()?)
     }

@@ -21,7 +21,8 @@
 //!
 //! Blocks have numbers that follow from the time alone (`time / (step * 288)`), so no list of files is needed: a block that
 //! is there counts, and replaces the steps of the same number. The oldest blocks are removed when the retention of their
-//! resolution is over, or when the store is larger than it may be. A process that is killed leaves at most a torn frame at the end of a file, which is cut off.
+//! resolution is over, or when the store is larger than it may be. A process that is killed leaves at most a torn frame at
+//! the end of a file, which is cut off.
 //!
 //! Sums of finer steps make the sum of a coarser one; numbers of distinct things and quantiles do not, so metrics may have
 //! sketches of them ([`DistinctSketch`], [`QuantileSketch`]), which are merged.

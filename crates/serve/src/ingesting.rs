@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
-use weir_collect::intake::{Intake, NotTaken};
-use weir_flow::{Kept, Receipt};
+use weir_collect::intake::{Intake, PushRefused};
+use weir_flow::{DeliveryOutcome, Receipt};
 
 use crate::config::IngestOptions;
 use crate::problem::{Answered, Problem};
 
-/// When who found no room may come again.
+/// When a sender that was refused because of load may try again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Where flows that are pushed go, in the process that collects.
@@ -68,54 +68,56 @@ impl Ingesting {
         })
     }
 
-    /// Why flows were not taken, for who sent them.
-    pub(crate) fn refused(error: NotTaken) -> Problem {
+    /// The answer to a sender whose push was refused.
+    pub(crate) fn refused(error: PushRefused) -> Problem {
         match error {
-            NotTaken::Full { .. } | NotTaken::Closed => Problem::unavailable(error.to_string()).after(AGAIN_AFTER),
-            NotTaken::TooLarge { .. } => {
+            PushRefused::Full { .. } | PushRefused::Closed => {
+                Problem::unavailable(error.to_string()).after(AGAIN_AFTER)
+            }
+            PushRefused::TooLarge { .. } => {
                 Problem::too_large(error.to_string()).with_hint("send fewer flows at once, or set 'queue' in [ingest]")
             }
         }
     }
 }
 
-/// Receipts of a push that its sender waits for.
+/// Receipts of a push whose sender waits for them.
 #[derive(Debug)]
-pub(crate) struct Awaited(Vec<oneshot::Receiver<Kept>>);
+pub(crate) struct PendingReceipts(Vec<oneshot::Receiver<DeliveryOutcome>>);
 
-/// What a sender that has waited is answered.
+/// Result of [`PendingReceipts::wait`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     /// All flows are durable; the last of them are at this position.
     Durable(u64),
-    /// The time is over, and they are on their way.
+    /// The time is over, and some flows are not durable yet.
     NotYet,
 }
 
-impl Awaited {
-    /// So many receipts, and what is told to them.
+impl PendingReceipts {
+    /// `count` receipts, and the other end of them.
     pub(crate) fn of(count: usize) -> (Vec<Receipt>, Self) {
         let receipt = |_| {
-            let (sender, told) = oneshot::channel();
+            let (sender, outcome) = oneshot::channel();
             // a client that has left takes nothing
             (
-                Receipt::new(move |kept| {
-                    let _ = sender.send(kept);
+                Receipt::new(move |outcome| {
+                    let _ = sender.send(outcome);
                 }),
-                told,
+                outcome,
             )
         };
-        let (receipts, told) = (0..count).map(receipt).unzip();
-        (receipts, Self(told))
+        let (receipts, outcomes) = (0..count).map(receipt).unzip();
+        (receipts, Self(outcomes))
     }
 
-    /// Waits for all of them, at most so long. Of flows that nobody keeps it is an error that says so.
-    pub(crate) async fn wait(self, time_max: Duration) -> Answered<Waited> {
+    /// Waits until all of them are resolved, for `time_max` at most. Flows that are not stored are an error.
+    pub(crate) async fn wait(self, time_max: Duration) -> Answered<WaitOutcome> {
         let (until, mut last) = (Instant::now() + time_max, 0);
-        for told in self.0 {
-            match timeout_at(until, told).await {
-                Ok(Ok(Kept::Durable { position })) => last = last.max(position),
-                Ok(Ok(Kept::NotAll)) => {
+        for outcome in self.0 {
+            match timeout_at(until, outcome).await {
+                Ok(Ok(DeliveryOutcome::Durable { position })) => last = last.max(position),
+                Ok(Ok(DeliveryOutcome::NotAll)) => {
                     return Err(Problem::archive("the archive did not keep all of these flows")
                         .with_hint("the log of the service says why; flows that are sent again may be there twice"));
                 }
@@ -123,10 +125,10 @@ impl Awaited {
                     return Err(Problem::unavailable("the archive ended before it confirmed these flows")
                         .with_hint("flows that are sent again may be there twice"));
                 }
-                Err(_) => return Ok(Waited::NotYet),
+                Err(_) => return Ok(WaitOutcome::NotYet),
             }
         }
-        Ok(Waited::Durable(last))
+        Ok(WaitOutcome::Durable(last))
     }
 }
 
@@ -136,36 +138,36 @@ mod tests {
 
     use super::*;
 
-    fn waited(time_max: Duration, tell: impl FnOnce(Vec<Receipt>)) -> Result<Waited, u16> {
+    fn waited(time_max: Duration, resolve: impl FnOnce(Vec<Receipt>)) -> Result<WaitOutcome, u16> {
         let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
-        let (receipts, awaited) = Awaited::of(2);
-        tell(receipts);
+        let (receipts, awaited) = PendingReceipts::of(2);
+        resolve(receipts);
         runtime.block_on(awaited.wait(time_max)).map_err(|problem| problem.status)
     }
 
     #[test]
-    fn a_sender_is_told_what_became_of_all_of_its_flows() {
+    fn a_sender_learns_what_happened_to_all_of_its_flows() {
         let long = Duration::from_mins(1);
-        let durable = |position| Kept::Durable { position };
+        let durable = |position| DeliveryOutcome::Durable { position };
         let all = waited(long, |receipts| {
-            receipts[1].tell(durable(8));
-            receipts[0].tell(durable(7));
+            receipts[1].resolve(durable(8));
+            receipts[0].resolve(durable(7));
         });
-        assert_eq!(all, Ok(Waited::Durable(8)));
+        assert_eq!(all, Ok(WaitOutcome::Durable(8)));
         let lost = waited(long, |receipts| {
-            receipts[0].tell(durable(7));
-            receipts[1].tell(Kept::NotAll);
+            receipts[0].resolve(durable(7));
+            receipts[1].resolve(DeliveryOutcome::NotAll);
         });
         assert_eq!(lost, Err(500));
         assert_eq!(waited(long, drop), Err(503), "nobody keeps them any more");
         let mut kept = Vec::new();
         let late = waited(Duration::from_millis(1), |receipts| {
-            receipts[0].tell(durable(7));
+            receipts[0].resolve(durable(7));
             kept = receipts;
         });
-        assert_eq!(late, Ok(Waited::NotYet), "one is on its way");
+        assert_eq!(late, Ok(WaitOutcome::NotYet), "one is on its way");
         drop(kept);
-        assert!(waited(Duration::ZERO, |receipts| receipts.iter().for_each(|one| one.tell(durable(1)))).is_ok());
+        assert!(waited(Duration::ZERO, |receipts| receipts.iter().for_each(|one| one.resolve(durable(1)))).is_ok());
     }
 
     fn status(problem: &Problem) -> (u16, Option<u32>) {
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_may_come_again() {
+    fn a_sender_refused_because_of_load_may_try_again() {
         let ingest = Ingest::new(IngestOptions { at_once: 1, ..IngestOptions::default() });
         let ingesting = Ingesting::new(&ingest);
         let place = ingesting.place().expect("a place");
@@ -181,8 +183,8 @@ mod tests {
         assert_eq!(ingest.intake.counts().full(), 1);
         drop(place);
         assert!(ingesting.place().is_ok());
-        assert_eq!(status(&Ingesting::refused(NotTaken::Full { octets: 1 })), (503, Some(1)));
-        assert_eq!(status(&Ingesting::refused(NotTaken::Closed)), (503, Some(1)));
-        assert_eq!(status(&Ingesting::refused(NotTaken::TooLarge { octets_max: 1 })), (413, None));
+        assert_eq!(status(&Ingesting::refused(PushRefused::Full { octets: 1 })), (503, Some(1)));
+        assert_eq!(status(&Ingesting::refused(PushRefused::Closed)), (503, Some(1)));
+        assert_eq!(status(&Ingesting::refused(PushRefused::TooLarge { octets_max: 1 })), (413, None));
     }
 }

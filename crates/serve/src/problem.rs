@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use weir_archive::ArchiveError;
 use weir_chain::OptionError;
 use weir_filter::ParseError;
+pub(crate) use weir_flow::with_causes;
 use weir_query::QueryError;
 use weir_sql::{EngineError, Mistake};
 use weir_watch::{JournalError, WatchError};
@@ -170,17 +171,6 @@ impl Problem {
     pub(crate) fn status_code(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
-}
-
-/// An error with all its causes.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 impl From<EngineError> for Problem {

@@ -6,10 +6,10 @@ use weir_secure::ReadIdentity;
 
 use crate::problem::{Answered, Problem, with_causes};
 
-type Read = dyn Fn() -> Answered<Option<ReadIdentity>> + Send + Sync;
+type Reloader = dyn Fn() -> Answered<ReadIdentity> + Send + Sync;
 
-/// How the certificates of other protocols are read again: one of each that is spoken.
-pub(crate) struct WireCertificates(Vec<Box<Read>>);
+/// Functions that read the certificates again: one for each protocol that has a certificate.
+pub(crate) struct WireCertificates(Vec<Box<Reloader>>);
 
 impl std::fmt::Debug for WireCertificates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -20,25 +20,19 @@ impl std::fmt::Debug for WireCertificates {
 impl WireCertificates {
     /// Those of servers that listen.
     pub(crate) fn of(postgres: Option<&PostgresServer>, flight: Option<&FlightServer>) -> Self {
-        let mut certificates: Vec<Box<Read>> = Vec::new();
-        if let Some(server) = postgres {
-            let read = server.reading_again();
-            certificates.push(Box::new(move || read().map_err(|error| wrong(&error))));
+        let mut reloaders: Vec<Box<Reloader>> = Vec::new();
+        if let Some(read) = postgres.and_then(PostgresServer::certificate_reloader) {
+            reloaders.push(Box::new(move || read().map_err(|error| wrong(&error))));
         }
-        if let Some(server) = flight {
-            let read = server.reading_again();
-            certificates.push(Box::new(move || read().map_err(|error| wrong(&error))));
+        if let Some(read) = flight.and_then(FlightServer::certificate_reloader) {
+            reloaders.push(Box::new(move || read().map_err(|error| wrong(&error))));
         }
-        Self(certificates)
+        Self(reloaders)
     }
 
     /// Reads all of them. None is in use before it is put in place.
     pub(crate) fn read(&self) -> Answered<Vec<ReadIdentity>> {
-        let mut certificates = Vec::new();
-        for read in &self.0 {
-            certificates.extend(read()?);
-        }
-        Ok(certificates)
+        self.0.iter().map(|read| read()).collect()
     }
 }
 

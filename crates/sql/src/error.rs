@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use weir_flow::with_causes;
 use weir_query::QueryError;
 
 use crate::control::Reached;
@@ -134,7 +135,9 @@ impl EngineError {
     pub(crate) fn known(error: &DataFusionError) -> Option<Self> {
         match error.find_root() {
             DataFusionError::ResourcesExhausted(reason) => Some(Self::Memory(reason.clone())),
-            DataFusionError::External(error) => Some(Self::Unreadable(chain(error.downcast_ref::<QueryError>()?))),
+            DataFusionError::External(error) => {
+                Some(Self::Unreadable(with_causes(error.downcast_ref::<QueryError>()?)))
+            }
             _ => None,
         }
     }
@@ -150,17 +153,6 @@ fn is_about_values(error: &ArrowError) -> bool {
             | ArrowError::ArithmeticOverflow(_)
     );
     is_of_computing || is_no_text(error)
-}
-
-/// An error with all its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 impl From<Mistake> for EngineError {

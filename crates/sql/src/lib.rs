@@ -6,9 +6,8 @@
 //!
 //! `DataFusion` plans and computes; what is ours is what it cannot know: how segments and tail are read
 //! ([`FlowScanExec`]), that addresses are written as text, what nfdump's filters mean ([`filter_expr`]), and how flows
-//! are printed. What speaks
-//! against a general engine is its weight, twenty minutes of compiling and some milliseconds of start; in return
-//! every question that SQL can put is answered, with joins, windows and spilling to disk.
+//! are printed. What speaks against a general engine is its weight, twenty minutes of compiling and some milliseconds of
+//! start; in return every question that SQL can put is answered, with joins, windows and spilling to disk.
 //!
 //! This crate knows no HTTP and writes no flows.
 

@@ -209,7 +209,7 @@ impl From<EngineError> for Refusal {
             _ => Reason::Internal,
         };
         let hint = error.hint().map(str::to_owned);
-        let text = crate::error::chain(&error);
+        let text = weir_flow::with_causes(&error);
         // messages that are made for a terminal have their hint on a line of its own
         let (message, said) = match text.split_once("\nhint: ") {
             Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),

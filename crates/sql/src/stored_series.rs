@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use weir_flow::with_causes;
 use weir_query::Progress;
 use weir_series::{RowSelection, SeriesError, SeriesStore};
-
-use crate::error::chain;
 
 /// A store of statistics.
 pub trait StoredSeries: Debug + Send + Sync {
@@ -78,9 +77,9 @@ impl StoredSeries for Arc<SeriesStore> {
             }
             match batch {
                 // a key that never was looks like one that is lost
-                Err(error @ SeriesError::KeysMayBeLost { .. }) => progress.warn_of_doubt(chain(&error)),
+                Err(error @ SeriesError::KeysMayBeLost { .. }) => progress.warn_of_doubt(with_causes(&error)),
                 // steps that are damaged hide no other ones
-                Err(error) if error.is_damage() => progress.warn(chain(&error)),
+                Err(error) if error.is_damage() => progress.warn(with_causes(&error)),
                 batch => {
                     if !take(batch?) {
                         break;

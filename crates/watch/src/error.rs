@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use weir_archive::ArchiveError;
 use weir_chain::OptionError;
+pub(crate) use weir_flow::with_causes;
 use weir_reports::JournalError;
 use weir_sql::EngineError;
 
@@ -95,15 +96,4 @@ impl WatchError {
         let names_it = matches!(self, Self::Read { .. } | Self::File { .. });
         if names_it { text } else { format!("{}: {text}", path.display()) }
     }
-}
-
-/// An error with its causes.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -8,7 +8,8 @@
 //! The process that collects does not wait for any of this: the runner follows the archive, from memory in the same
 //! process and from files in another, and what it cannot keep up with it reads later. So a watch sees each flow that
 //! the archive has, exactly once, also over restarts: the [`journal`] keeps how far each watch is, and reports are
-//! durable before they are sent, which `weir_notify` does. What speaks against following is a delay, of the collector's deliveries (at most 0.2 s).
+//! durable before they are sent, which `weir_notify` does. What speaks against following is a delay, of the collector's
+//! deliveries (at most 0.2 s).
 
 pub mod backtest;
 pub mod error;

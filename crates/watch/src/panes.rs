@@ -86,7 +86,7 @@ pub struct ClosedWindow {
 /// Windows that have closed, and got rows since.
 #[derive(Debug, Default)]
 struct LateWindows {
-    /// The first window that all rows are there of.
+    /// The first window of which all rows are there.
     first_end_ms: Option<i64>,
     ends_ms: BTreeSet<i64>,
     /// When the first of them got a row.
@@ -97,7 +97,7 @@ struct LateWindows {
 #[derive(Debug)]
 pub struct Panes {
     options: PaneOptions,
-    /// Which rows are kept; all without.
+    /// Rows to keep; `None` keeps all.
     filter: Option<RowFilter>,
     /// The first of the windows; the others end when it does.
     first: WindowSpec,
@@ -111,9 +111,9 @@ pub struct Panes {
     pub(crate) clock: WindowClock,
     late: LateWindows,
     counts: PaneCounts,
-    /// When rows are aggregated before windows close; never without.
+    /// When rows are aggregated before windows close; `None`: never aggregated early.
     growth: Option<Growth>,
-    /// What its rows take of the memory of all watches; it is not counted without.
+    /// Share of its rows in the memory of all watches; `None`: not counted.
     memory: Option<QuestionMemory>,
 }
 
@@ -138,7 +138,7 @@ impl Panes {
         })
     }
 
-    /// The same, of whose rows only those are kept that the statement reads. The others move time and make windows, too.
+    /// Keeps only rows that the statement reads. Other rows still advance time and open windows.
     #[must_use]
     pub fn filtered(self, filter: Option<RowFilter>) -> Self {
         Self { filter, ..self }

@@ -71,8 +71,8 @@ enum Command {
     Man(command::shell::ManArgs),
 }
 
-/// Ends when nobody reads standard output any more, or it has no room: macros that print panic then, which would say that weir
-/// is broken.
+/// Exits quietly when standard output is closed or its disk is full. `println!` panics then, which would look like a defect of
+/// weir.
 fn end_when_printing_fails() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -139,7 +139,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// What can be done about an error, when one of its causes knows.
+/// The remedy of an error, if one of its causes has one.
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
         let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
@@ -149,9 +149,9 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     })
 }
 
-/// Writes the log of running commands to standard error; `WEIR_LOG` chooses how much, `warn` or `debug` for instance. The driver of
-/// Cassandra logs each connection that fails, the client of SNMP each datagram that is no answer, and what comes of it is said once by who
-/// wanted it.
+/// Writes the log of running commands to standard error; `WEIR_LOG` sets its level, `warn` or `debug` for instance. The driver of
+/// Cassandra logs each connection that fails, and the client of SNMP each datagram that is no answer; the component that uses the
+/// driver logs the outcome once, so these are off by default.
 fn log_to_standard_error() {
     let filter =
         EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info,scylla=off,async_snmp=off"));

@@ -22,6 +22,24 @@ pub(crate) struct Foreground {
     hang_up: Signal,
 }
 
+/// What a command does while its chain runs. The default does nothing.
+pub(crate) struct Hooks<'h> {
+    /// Called when every component is open.
+    pub(crate) started: Box<dyn FnOnce(&Running) + 'h>,
+    /// How often `report` is called; `None`: never.
+    pub(crate) every: Option<Duration>,
+    /// Called with the progress of the chain.
+    pub(crate) report: Box<dyn FnMut(&Progress) + 'h>,
+    /// Called at each SIGHUP, after the components were asked to read their files again.
+    pub(crate) hang_up: Box<dyn Fn() + 'h>,
+}
+
+impl Default for Hooks<'_> {
+    fn default() -> Self {
+        Self { started: Box::new(|_| ()), every: None, report: Box::new(|_| ()), hang_up: Box::new(|| ()) }
+    }
+}
+
 impl Foreground {
     pub(crate) fn new() -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -32,9 +50,9 @@ impl Foreground {
         Ok(Self { runtime, interrupt, terminate, hang_up })
     }
 
-    /// Starts the chain that a command is and runs it to its end. A signal stops it in order, a second one at once; SIGHUP has it
-    /// read its files again. `started` is called when every component is open, `report` each time that `every` has passed. Errors
-    /// name no component.
+    /// Starts the chain of a command and runs it to its end. A signal stops it in order, a second one at once; at SIGHUP its
+    /// components read their files again. `started` is called when every component is open, `report` each time that `every` has
+    /// passed. Errors name no component.
     pub(crate) fn run(
         self,
         chain: Chain,
@@ -42,20 +60,18 @@ impl Foreground {
         started: impl FnOnce(&Running),
         report: impl FnMut(&Progress),
     ) -> anyhow::Result<(Progress, anyhow::Result<()>)> {
-        self.run_with(chain, &Notices::to(|line| eprintln!("{line}")), every, started, report, || ())
+        let hooks = Hooks { started: Box::new(started), every, report: Box::new(report), ..Hooks::default() };
+        self.run_with(chain, &Notices::to(|line| eprintln!("{line}")), hooks)
     }
 
-    /// The same with another taker of notices; `hang_up` is called at each SIGHUP as well.
+    /// The same with another taker of notices and all hooks.
     pub(crate) fn run_with(
         self,
         chain: Chain,
         notices: &Notices,
-        every: Option<Duration>,
-        started: impl FnOnce(&Running),
-        report: impl FnMut(&Progress),
-        hang_up: impl Fn(),
+        hooks: Hooks<'_>,
     ) -> anyhow::Result<(Progress, anyhow::Result<()>)> {
-        let ran = self.run_chain(chain, notices, every, started, report, hang_up);
+        let ran = self.run_chain(chain, notices, hooks);
         let (progress, ended) = ran.map_err(without_component)?;
         Ok((progress, ended.map_err(without_component)))
     }
@@ -67,18 +83,17 @@ impl Foreground {
         every: Option<Duration>,
         report: impl FnMut(&Progress),
     ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
-        self.run_chain(chain, &Notices::to(|line| eprintln!("{line}")), every, |_| {}, report, || ())
+        let hooks = Hooks { every, report: Box::new(report), ..Hooks::default() };
+        self.run_chain(chain, &Notices::to(|line| eprintln!("{line}")), hooks)
     }
 
     fn run_chain(
         mut self,
         chain: Chain,
         notices: &Notices,
-        every: Option<Duration>,
-        started: impl FnOnce(&Running),
-        mut report: impl FnMut(&Progress),
-        hang_up: impl Fn(),
+        hooks: Hooks<'_>,
     ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
+        let Hooks { started, every, mut report, hang_up } = hooks;
         let running = chain.start_with(notices)?;
         started(&running);
         self.runtime.block_on(async {
@@ -103,8 +118,8 @@ impl Foreground {
     }
 }
 
-/// Why a chain ended before its time, or could not begin, for a command: who gives it knows of no components, so a component is
-/// named for its defects only.
+/// The error of a chain that ended early or could not begin, for a command: its user knows of no components, so a component is
+/// named only when it panicked.
 pub(crate) fn without_component(error: ChainError) -> anyhow::Error {
     match error {
         ChainError::Open { source, .. } | ChainError::Failed { source, .. } => source.into(),

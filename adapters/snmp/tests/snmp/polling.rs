@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
-use weir_chain::{Built, ComponentContext, Outlet, Pulled, Source, compliance};
+use weir_chain::{Built, ComponentContext, Outlet, PullResult, Source, compliance};
 use weir_flow::Table;
 
 /// Longer than anything here takes on a busy machine.
@@ -52,7 +52,7 @@ impl Polling {
 
     fn pull(&mut self) {
         let mut out = Outlet::new();
-        assert_ne!(self.source.pull(&mut out).expect("no error"), Pulled::Ended);
+        assert_ne!(self.source.pull(&mut out).expect("no error"), PullResult::Ended);
         for burst in out.drain() {
             assert_eq!(burst.len(), 0, "it has no flows");
             for (table, rows) in burst.side_tables().batches() {
@@ -103,7 +103,7 @@ impl Polling {
         let began = Instant::now();
         self.source.stop();
         let mut out = Outlet::new();
-        while self.source.pull(&mut out).expect("no error") != Pulled::Ended {}
+        while self.source.pull(&mut out).expect("no error") != PullResult::Ended {}
         drop(self);
         began.elapsed()
     }

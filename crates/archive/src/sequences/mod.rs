@@ -71,8 +71,9 @@ impl Snapshot {
         Ok(last)
     }
 
-    /// What the archive told that it had and tells no more, though it has not expired: files of this table were removed or
-    /// damaged, and perhaps those of flows that came with them. It shows where a row goes on from one that is not there.
+    /// Ranges of sequence numbers that earlier rows recorded and that are missing now although they have not expired: files of
+    /// this table were removed or damaged, and perhaps files of flows with them. Found where a row continues from one that is
+    /// absent.
     pub fn sequence_holes(&self) -> Result<Vec<SequenceHole>, ArchiveError> {
         let mut rows: BTreeMap<SequenceKey, Vec<SequenceRow>> = BTreeMap::new();
         self.each_sequence(

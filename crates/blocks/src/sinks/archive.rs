@@ -2,7 +2,7 @@
 //!
 //! Each burst becomes one delivery and so one frame of the archive's tail, kept or refused as a whole; one that is too
 //! large for a frame becomes several. Rows that lack `received` get it, because the archive is partitioned by it. What
-//! speaks against adding it here is that the time is not the collector's; the parameter says which it is.
+//! speaks against adding it here is that the time is not the collector's; the option `received` says which it is.
 
 mod fit;
 mod left_out;
@@ -14,18 +14,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_archive::{
-    ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, SummaryOptions,
-    TailDamage, WhenFull, Writer,
+    ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, NewFolders, Recovery, Statistics,
+    SummaryOptions, TailDamage, WhenFull, Writer,
 };
 use weir_chain::{
     Built, Burst, ByteSize, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, FlowColumnRule,
     KindWithColumns, ONE_INPUT, Opener, OptionError, Role, Sink, StopSignal, TimeSpan, choices, options,
 };
-use weir_flow::{Delivery, Kept, Receipt};
+use weir_flow::{Delivery, DeliveryOutcome, Receipt};
 
 use fit::Fit;
 use left_out::LeftOut;
-use new_folder::NewFolders;
 use receipts::Receipts;
 
 /// Writes to an archive.
@@ -370,14 +369,14 @@ impl Archive {
         }
     }
 
-    /// Tells senders that wait of what is durable by now.
-    fn tell_receipts(&mut self) {
+    /// Reports to senders that wait what is durable by now.
+    fn resolve_receipts(&mut self) {
         if let Some(writer) = self.writer.as_ref().filter(|_| !self.receipts.is_empty()) {
-            self.receipts.tell(&writer.statistics());
+            self.receipts.resolve(&writer.statistics());
         }
     }
 
-    /// Keeps receipts until what was appended is durable. `rows_lost` is what the archive had lost before that.
+    /// Keeps receipts until what was appended is durable. `rows_lost`: flows that the archive had lost before.
     fn promise(&mut self, receipts: Vec<Receipt>, is_whole: bool, rows_lost: u64) {
         match &self.writer {
             Some(writer) if is_whole => self.receipts.add(receipts, writer.statistics().position, rows_lost),
@@ -394,7 +393,7 @@ impl Archive {
     fn count_at_end(&mut self) -> Statistics {
         let done = self.durability.statistics();
         self.count_durable();
-        self.receipts.tell(&done);
+        self.receipts.resolve(&done);
         self.count(&done);
         done
     }
@@ -425,10 +424,10 @@ fn waiting_text(waited: Duration, give_up_after: Option<Duration>) -> String {
     format!("the archive takes nothing for {} s, trying again{end}", waited.as_secs())
 }
 
-/// Reports to senders that their flows are not kept.
+/// Reports to senders that their flows are not stored.
 fn refuse(receipts: &[Receipt]) {
     for receipt in receipts {
-        receipt.tell(Kept::NotAll);
+        receipt.resolve(DeliveryOutcome::NotAll);
     }
 }
 
@@ -464,7 +463,7 @@ impl Sink for Archive {
             let is_whole = self.left_out.error.is_none() && self.refused.get() == refused;
             self.promise(receipts, appended.is_ok() && is_whole, rows_lost);
         }
-        self.tell_receipts();
+        self.resolve_receipts();
         appended
     }
 
@@ -500,7 +499,7 @@ impl Sink for Archive {
 
     fn tick(&mut self) -> Result<(), ComponentError> {
         self.count_durable();
-        self.tell_receipts();
+        self.resolve_receipts();
         if let Some(writer) = &self.writer {
             self.count(&writer.statistics());
             if let Some(failure) = writer.take_seal_failure() {

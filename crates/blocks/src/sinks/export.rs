@@ -5,9 +5,9 @@
 //!              └─▶ announcements ─▶ link ─▶ a thread ─▶ TCP, TLS, SCTP
 //! ```
 //!
-//! An exporter hands out templates and options apart from flows, and each collector is told them when it needs them: at
-//! the beginning of a session, and over UDP again and again. Sequence numbers are those of the session. So one exporter
-//! serves any number of collectors, however often each of them goes and comes back.
+//! An exporter hands out templates and options apart from flows, and each collector gets them when it needs them: at the
+//! beginning of a session, and over UDP again and again. Sequence numbers are those of the session. So one exporter serves
+//! any number of collectors, however often each of them closes its session and begins another.
 //!
 //! Where flows go to several collectors in turn, each of them has an exporter of its own, because a collector that sees
 //! only some messages of an exporter would count the others as lost.
@@ -18,12 +18,12 @@ mod counters;
 mod lane;
 mod link;
 pub mod options;
+mod options_selection;
 mod outbox;
 mod pace;
 mod stopping;
 mod stream;
 pub mod target;
-mod told;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -42,11 +42,11 @@ use counters::ExportCounters;
 use lane::{Collector, Lane};
 use link::Link;
 pub use options::ExportOptions;
+use options_selection::OptionsSelection;
 use outbox::{Outbox, Sockets};
 use pace::Pace;
 use stopping::Stopping;
 use target::Target;
-use told::Telling;
 
 /// The kind `export`.
 pub const KIND: ComponentKind<ExportOptions> = ComponentKind {
@@ -75,9 +75,9 @@ pub const KIND: ComponentKind<ExportOptions> = ComponentKind {
     configure,
 };
 
-/// Flows that a collector gets at a time when they are sent in turn.
+/// Flows that a collector gets in one turn when they are distributed round-robin.
 const TURN_ROWS: u64 = 512;
-/// About how often a sink is told the time.
+/// About how often [`Sink::tick`] is called.
 const TICK: Duration = Duration::from_secs(1);
 
 fn configure(options: ExportOptions) -> Result<Opener, OptionError> {
@@ -88,7 +88,7 @@ fn configure(options: ExportOptions) -> Result<Opener, OptionError> {
 #[derive(Debug)]
 struct Export {
     lanes: Vec<Lane>,
-    telling: Telling,
+    options_selection: OptionsSelection,
     pace: Option<Pace>,
     /// Rows taken so far.
     rows: u64,
@@ -113,7 +113,7 @@ impl Export {
             let counters = counters.clone();
             if target.is_connection() {
                 let dialling = configuration.dialling(target, tls.as_ref())?;
-                let patience = (configuration.room, Arc::clone(&stopping));
+                let patience = (configuration.queue_limits, Arc::clone(&stopping));
                 let link = Link::start(dialling, Arc::clone(announcements), patience, counters);
                 return link.map(Collector::Connection);
             }
@@ -132,7 +132,7 @@ impl Export {
         });
         Ok(Self {
             lanes: lanes.collect::<Result<_, ComponentError>>()?,
-            telling: Telling::new(&context.counters),
+            options_selection: OptionsSelection::new(&context.counters),
             pace: configuration.records_per_second.map(Pace::new),
             rows: 0,
             is_clock_of_rows: configuration.is_clock_of_rows,
@@ -212,14 +212,14 @@ impl Export {
 
 impl Sink for Export {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
-        // what stands beside the flows explains them
+        // Options Data next to the flows explains them
         let lanes = &mut self.lanes;
-        self.telling.take(burst.side_tables(), |told| {
-            let mut is_told = true;
+        self.options_selection.take(burst.side_tables(), |data| {
+            let mut is_exported = true;
             for lane in &mut *lanes {
-                is_told &= lane.add_options(told);
+                is_exported &= lane.add_options(data);
             }
-            is_told
+            is_exported
         });
         // A burst may have books alone, and then no columns.
         if burst.rows().num_rows() > 0 {

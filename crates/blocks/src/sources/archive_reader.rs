@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use weir_archive::{ArchiveHandle, HandleOptions};
 use weir_chain::{
     Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, FlowColumnRule, KindWithColumns, Opener,
-    OptionError, Outlet, Pulled, Role, Source, choices, options,
+    OptionError, Outlet, PullResult, Role, Source, choices, options,
 };
 use weir_flow::Column;
 
@@ -251,7 +251,7 @@ impl ArchiveReader {
 }
 
 impl Source for ArchiveReader {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         let is_ahead = matches!(self.reading, Reading::Ahead(_));
         match self.step()? {
             Some(Step::Rows(rows)) => {
@@ -262,14 +262,14 @@ impl Source for ArchiveReader {
                     self.reading = Reading::Ended;
                 }
             }
-            Some(Step::Busy) if is_ahead => return Ok(Pulled::Nothing),
+            Some(Step::Busy) if is_ahead => return Ok(PullResult::Nothing),
             Some(Step::Busy | Step::Done) => {}
             None => {
                 self.reading = Reading::Ended;
-                return Ok(Pulled::Ended);
+                return Ok(PullResult::Ended);
             }
         }
-        Ok(Pulled::More)
+        Ok(PullResult::More)
     }
 
     fn stop(&mut self) {

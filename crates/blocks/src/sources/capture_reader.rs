@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::{CaptureError, Input, MessageFile, export_ms, looks_like_messages};
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, FileReceipts, Notices, Opener,
-    OptionError, Outlet, Pulled, Role, Source, options,
+    OptionError, Outlet, PullResult, Role, Source, options,
 };
 use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
@@ -85,17 +85,17 @@ struct Captures {
 }
 
 impl Source for Captures {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
-        let Some(deliveries) = &self.deliveries else { return Ok(Pulled::Ended) };
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
+        let Some(deliveries) = &self.deliveries else { return Ok(PullResult::Ended) };
         match deliveries.recv_timeout(WAIT) {
             Ok(delivery) => {
                 out.burst(Burst::from(delivery));
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Timeout) => Ok(PullResult::Nothing),
             Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
                 Some(Err(_)) => Err(ComponentError::new("the thread that reads captures ended by a panic")),
-                _ => Ok(Pulled::Ended),
+                _ => Ok(PullResult::Ended),
             },
         }
     }

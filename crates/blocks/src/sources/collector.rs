@@ -12,7 +12,7 @@ use crossbeam_channel::Sender;
 use weir_archive::{ArchiveError, Snapshot};
 use weir_chain::{
     Built, Burst, ByteSize, ComponentError, ComponentKind, Counter, Given, Notices, Opener, OptionError, Outlet,
-    Pulled, ReloadSignal, Role, Source,
+    PullResult, ReloadSignal, Role, Source,
 };
 use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, SocketInfo, Transport};
 use weir_flow::SequenceRow;
@@ -172,7 +172,7 @@ impl Reload {
 }
 
 impl Source for Live {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         self.reload.look(&self.collector);
         let next = self.collector.next(WAIT);
         self.counters.set(&self.collector.statistics());
@@ -182,10 +182,10 @@ impl Source for Live {
         match next {
             Ok(Next::Delivery(delivery)) => {
                 out.burst(Burst::from(self.filter.apply(delivery, &self.filtered)?));
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            Ok(Next::Nothing) => Ok(Pulled::Nothing),
-            Ok(Next::Ended) => Ok(Pulled::Ended),
+            Ok(Next::Nothing) => Ok(PullResult::Nothing),
+            Ok(Next::Ended) => Ok(PullResult::Ended),
             Err(error) => Err(ComponentError::caused("collecting ended", error)),
         }
     }
@@ -250,7 +250,7 @@ mod tests {
         let (mut out, mut rows, mut sums) = (Outlet::new(), 0, weir_flow::BooksSums::default());
         let mut ended = false;
         while !ended {
-            ended = source.pull(&mut out).expect("no failure") == Pulled::Ended;
+            ended = source.pull(&mut out).expect("no failure") == PullResult::Ended;
             for burst in out.drain() {
                 rows += burst.len() as u64;
                 burst.side_tables().books.iter().for_each(|books| sums.add(books, i64::MIN, i64::MAX));
@@ -280,7 +280,7 @@ mod tests {
         let (mut out, mut numbers, mut booked) = (Outlet::new(), Vec::new(), 0);
         let mut ended = false;
         while !ended {
-            ended = source.pull(&mut out).expect("no failure") == Pulled::Ended;
+            ended = source.pull(&mut out).expect("no failure") == PullResult::Ended;
             for burst in out.drain() {
                 let (rows, side_tables) = burst.into_parts();
                 let bytes =
@@ -328,7 +328,7 @@ mod tests {
         std::net::TcpStream::connect(free).and_then(|mut stream| stream.write_all(&messages)).expect("sent");
         source.stop();
         let mut out = Outlet::new();
-        while source.pull(&mut out).expect("no failure") != Pulled::Ended {}
+        while source.pull(&mut out).expect("no failure") != PullResult::Ended {}
         let counter = |name| context.counters.counter(name).get();
         assert_eq!((counter("records_stored"), counter("connections_accepted")), (100, 1));
         assert!(out.drain().next().is_some());
@@ -346,7 +346,7 @@ mod tests {
                 socket.send_to(b"no flows", free).expect("sent");
             }
             source.stop();
-            while source.pull(&mut Outlet::new()).expect("no failure") != Pulled::Ended {}
+            while source.pull(&mut Outlet::new()).expect("no failure") != PullResult::Ended {}
             let counted =
                 ["datagrams_undecodable", "datagrams_over_rate"].map(|name| context.counters.counter(name).get());
             assert_eq!(counted.iter().sum::<u64>(), 100);
@@ -369,7 +369,7 @@ mod tests {
             socket.send_to(b"no flows", to).expect("sent");
         }
         source.stop();
-        while source.pull(&mut Outlet::new()).expect("no failure") != Pulled::Ended {}
+        while source.pull(&mut Outlet::new()).expect("no failure") != PullResult::Ended {}
         let counted =
             ["datagrams_undecodable", "datagrams_not_allowed"].map(|name| context.counters.counter(name).get());
         assert_eq!(counted, [1, 2]);

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, FileReceipts, Notices, Opener,
-    OptionError, Outlet, Pulled, Role, Source, choices, options,
+    OptionError, Outlet, PullResult, Role, Source, choices, options,
 };
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Column, Delivery, SideTables};
@@ -118,17 +118,17 @@ struct Files {
 }
 
 impl Source for Files {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
-        let Some(deliveries) = &self.deliveries else { return Ok(Pulled::Ended) };
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
+        let Some(deliveries) = &self.deliveries else { return Ok(PullResult::Ended) };
         match deliveries.recv_timeout(WAIT) {
             Ok(delivery) => {
                 out.burst(Burst::from(delivery));
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Timeout) => Ok(PullResult::Nothing),
             Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
                 Some(Err(_)) => Err(ComponentError::new("the thread that reads files ended by a panic")),
-                _ => Ok(Pulled::Ended),
+                _ => Ok(PullResult::Ended),
             },
         }
     }
@@ -306,7 +306,7 @@ mod tests {
     use std::fmt::Write as _;
 
     use weir_chain::{AnyKind, compliance};
-    use weir_flow::Kept;
+    use weir_flow::DeliveryOutcome;
 
     use super::*;
 
@@ -350,7 +350,7 @@ mod tests {
         let mut receipts = deliveries.iter().flat_map(|delivery| delivery.side_tables.receipts);
         assert_eq!(context.notices.files_ended().len(), 2);
         assert_eq!(kept.try_iter().count(), 0, "nothing is kept yet");
-        receipts.next().expect("a receipt").tell(Kept::Durable { position: 1 });
+        receipts.next().expect("a receipt").resolve(DeliveryOutcome::Durable { position: 1 });
         assert_eq!(kept.try_iter().collect::<Vec<_>>(), [(files[0].clone(), FileEnd::Whole)]);
         drop(receipts.next().expect("a receipt"));
         assert_eq!((receipts.count(), kept.try_iter().count()), (0, 0));

@@ -1,7 +1,7 @@
 //! A source of synthetic flows.
 
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source,
+    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, PullResult, Role, Source,
     TimeSpan, options,
 };
 use weir_generate::{Flows, ModelError, TrafficModel};
@@ -87,16 +87,16 @@ struct Generator {
 }
 
 impl Source for Generator {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         if self.is_stopped {
-            return Ok(Pulled::Ended);
+            return Ok(PullResult::Ended);
         }
         match self.flows.next_batch(BURST_ROWS) {
             Some(flows) => {
                 out.flows(flows);
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            None => Ok(Pulled::Ended),
+            None => Ok(PullResult::Ended),
         }
     }
 
@@ -152,10 +152,10 @@ mod tests {
         let (Built::Source(mut source), _) = compliance::open(&KIND, "") else { panic!("no source") };
         let mut out = Outlet::new();
         for _ in 0..50 {
-            assert_eq!(source.pull(&mut out).expect("flows"), Pulled::More);
+            assert_eq!(source.pull(&mut out).expect("flows"), PullResult::More);
         }
         source.stop();
-        assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
+        assert_eq!(source.pull(&mut out).expect("the end"), PullResult::Ended);
     }
 
     #[test]

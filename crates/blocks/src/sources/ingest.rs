@@ -1,17 +1,17 @@
 //! Hands on flows that programs push into this process, with lines of the books that account for them.
 //!
 //! There are no datagrams behind such flows, so the books have one count for them: what was stored, for each exporter and minute.
-//! Where the sender waits, a receipt goes with each batch to whoever keeps its flows.
-//! The queue belongs to whoever answers the programs (see [`weir_collect::intake`]); this source takes from it.
+//! If the sender waits, a receipt goes with each batch to the sink that stores its flows.
+//! The queue belongs to the server that answers the programs (see [`weir_collect::intake`]); this source takes from it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, NoOptions, Opener, OptionError, Outlet,
-    Pulled, Role, Source,
+    PullResult, Role, Source,
 };
-use weir_collect::intake::{self, Intake, Taken};
+use weir_collect::intake::{self, Intake, NextPush};
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Delivery, FlowBatch, SideTables};
 
@@ -75,13 +75,13 @@ impl Ingest {
 }
 
 impl Source for Ingest {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         let taken = self.intake.take(WAIT);
         self.count();
         let (pushed, receipts) = match taken {
-            Taken::Flows(flows, receipts) => (flows, receipts),
-            Taken::Nothing => return Ok(Pulled::Nothing),
-            Taken::Ended => return Ok(Pulled::Ended),
+            NextPush::Flows(flows, receipts) => (flows, receipts),
+            NextPush::Nothing => return Ok(PullResult::Nothing),
+            NextPush::Ended => return Ok(PullResult::Ended),
         };
         // the present is that of each push, and its days are judged by themselves
         let mut reception = Reception::new(&self.context);
@@ -94,7 +94,7 @@ impl Source for Ingest {
             let side_tables = SideTables { books, receipts, ..SideTables::default() };
             out.burst(Burst::from(Delivery { flows: Some(flows), side_tables }));
         }
-        Ok(Pulled::More)
+        Ok(PullResult::More)
     }
 
     fn stop(&mut self) {
@@ -103,12 +103,12 @@ impl Source for Ingest {
 }
 
 impl Drop for Ingest {
-    /// A chain that failed takes nothing any more. What still waits is dropped with its receipts, so that its senders learn at
-    /// once that nobody keeps it.
+    /// A chain that failed takes no more pushes. Those in the queue are dropped with their receipts, so that their senders learn at
+    /// once that the flows are not stored.
     fn drop(&mut self) {
         self.intake.close();
         let mut dropped = 0;
-        while let Taken::Flows(pushed, _) = self.intake.take(Duration::ZERO) {
+        while let NextPush::Flows(pushed, _) = self.intake.take(Duration::ZERO) {
             dropped += pushed.iter().map(FlowBatch::rows).sum::<usize>();
         }
         if dropped > 0 {
@@ -139,7 +139,7 @@ mod tests {
         intake::offer(Arc::clone(&intake));
         let (Built::Source(mut source), context) = compliance::open(INGEST, "") else { panic!("no source") };
         let mut out = Outlet::new();
-        assert_eq!(source.pull(&mut out).expect("nothing"), Pulled::Nothing);
+        assert_eq!(source.pull(&mut out).expect("nothing"), PullResult::Nothing);
         // 2025-06-01T00:00:00Z by `date -d`, and a time that cannot be one of reception
         let times = [1_748_736_000_000, -1];
         let mut builder = FlowBatchBuilder::new(times.len());
@@ -148,15 +148,15 @@ mod tests {
         let receipt = Receipt::new(|_| ());
         intake.push_with(vec![builder.finish()], vec![receipt.clone()], 100).expect("there is room");
         source.stop();
-        assert_eq!(source.pull(&mut out).expect("flows"), Pulled::More);
+        assert_eq!(source.pull(&mut out).expect("flows"), PullResult::More);
         let bursts: Vec<Burst> = out.drain().collect();
         assert_eq!(bursts.iter().map(Burst::len).sum::<usize>(), 2);
         let books = bursts[0].side_tables().books.as_ref().expect("books");
         assert_eq!(books.record_batch().num_rows(), 2, "two minutes of one exporter");
         assert_eq!(bursts[0].side_tables().receipts, [receipt]);
-        assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
+        assert_eq!(source.pull(&mut out).expect("the end"), PullResult::Ended);
         assert!(intake.push(Vec::new(), 1).is_err(), "it is closed");
-        assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
+        assert_eq!(source.pull(&mut out).expect("the end"), PullResult::Ended);
         let counted = ["records_stored", "pushes_taken", "pushes_full", "times_replaced"];
         assert_eq!(counted.map(|name| context.counters.counter(name).get()), [2, 1, 1, 1]);
         a_chain_that_fails_keeps_no_sender_waiting();
@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty));
         drop(source);
         assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Disconnected), "nobody keeps the flows");
-        assert_eq!(intake.take(Duration::ZERO), Taken::Ended);
+        assert_eq!(intake.take(Duration::ZERO), NextPush::Ended);
     }
 }

@@ -7,9 +7,9 @@
 mod configuration;
 mod open_files;
 pub mod options;
+mod reporter;
 mod retry;
 mod routes;
-mod telling;
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::{PacketSource, SourceError};
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
-    Pulled, Role, Source,
+    PullResult, Role, Source,
 };
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Delivery, FlowBatch};
@@ -30,9 +30,9 @@ use crate::reception::Reception;
 use configuration::Configuration;
 use open_files::OpenFiles;
 pub use options::MeterSourceOptions;
+use reporter::MeterReporter;
 use retry::Retry;
 use routes::{OpenRoutes, RouteFiles, Watching};
-use telling::Telling;
 
 /// The kind `meter`.
 pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
@@ -77,7 +77,7 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
         let sources = configuration.open().map_err(source_error)?;
         let shared = routes.as_ref().map(|open| open.routes.clone());
         let (metering, workers) = begin(&configuration, sources, shared.clone())?;
-        let telling = Telling::new(context, &configuration, metering.clone());
+        let reporter = MeterReporter::new(context, &configuration, metering.clone());
         let retry = configuration.retry.map(|every| Retry::new(every, shared, &context.counters));
         let watching = routes.map(OpenRoutes::watch).transpose()?.flatten();
         let filtered = filtered_counter(context);
@@ -85,7 +85,7 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
         Ok(Built::Source(Box::new(MeterSource {
             workers,
             metering,
-            telling,
+            reporter,
             filter,
             filtered,
             files: configuration.open_files(),
@@ -132,7 +132,7 @@ fn source_error(error: SourceError) -> ComponentError {
 struct MeterSource {
     workers: Workers,
     metering: Metering,
-    telling: Telling,
+    reporter: MeterReporter,
     filter: FlowFilter,
     filtered: Counter,
     configuration: Configuration,
@@ -148,22 +148,22 @@ struct MeterSource {
 
 impl MeterSource {
     /// Tries to capture again, when it is time; the service that this is part of goes on meanwhile.
-    fn try_again(&mut self) -> Pulled {
-        let Some(retry) = &mut self.retry else { return Pulled::Ended };
+    fn try_again(&mut self) -> PullResult {
+        let Some(retry) = &mut self.retry else { return PullResult::Ended };
         if !retry.is_due(WAIT) {
-            return Pulled::Nothing;
+            return PullResult::Nothing;
         }
         let sources = self.configuration.open().map_err(source_error);
         let begun = sources.and_then(|sources| begin(&self.configuration, sources, retry.routes()));
         let Ok((metering, workers)) = begun else {
             retry.failed();
-            return Pulled::Nothing;
+            return PullResult::Nothing;
         };
         retry.succeeded();
-        self.telling.begin_again(metering.clone());
+        self.reporter.begin_again(metering.clone());
         (self.metering, self.workers) = (metering, workers);
         self.notices.send(&format!("{} is captured again", self.configuration.interfaces()));
-        Pulled::More
+        PullResult::More
     }
 }
 
@@ -183,9 +183,9 @@ impl Workers {
 }
 
 impl Source for MeterSource {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         if self.retry.as_ref().is_some_and(Retry::is_waiting) {
-            return Ok(if self.is_stopped { Pulled::Ended } else { self.try_again() });
+            return Ok(if self.is_stopped { PullResult::Ended } else { self.try_again() });
         }
         let mut begun = self.files.look(&self.metering, &self.notices, || self.workers.waiting());
         let mut batches = Vec::new();
@@ -200,7 +200,7 @@ impl Source for MeterSource {
             reception.add_files(begun);
             batches = batches.into_iter().map(|flows| reception.judged_flows(flows)).collect();
         }
-        let side_tables = self.telling.tell(batches.last());
+        let side_tables = self.reporter.report(batches.last());
         let mut side_tables = Some(side_tables);
         for flows in batches {
             let mut side_tables = side_tables.take().unwrap_or_default();
@@ -222,14 +222,14 @@ impl Source for MeterSource {
             }
             self.notices.send(&format!("error: {}", error.chain()));
         }
-        if let Some(retry) = self.retry.as_mut().filter(|_| matches!(pulled, Pulled::Ended) && !self.is_stopped) {
+        if let Some(retry) = self.retry.as_mut().filter(|_| matches!(pulled, PullResult::Ended) && !self.is_stopped) {
             retry.begin();
             let interfaces = self.configuration.interfaces();
             self.notices.send(&format!("error: {interfaces} is gone; it is tried again every {:?}", retry.every()));
-            return Ok(Pulled::More);
+            return Ok(PullResult::More);
         }
         // every packet that was read is in a flow by now, also when metering was stopped
-        if matches!(pulled, Pulled::Ended) {
+        if matches!(pulled, PullResult::Ended) {
             self.files.finish();
             self.configuration.note_files(&self.notices);
         }
@@ -243,17 +243,17 @@ impl Source for MeterSource {
 }
 
 /// Steps until there is a batch, or time is over.
-fn step(worker: &mut Worker, batches: &mut Vec<FlowBatch>) -> Pulled {
+fn step(worker: &mut Worker, batches: &mut Vec<FlowBatch>) -> PullResult {
     let begun = Instant::now();
     while batches.is_empty() {
         match worker.step(&mut |flows| batches.push(flows)) {
-            Step::Ended => return Pulled::Ended,
-            Step::Nothing => return Pulled::Nothing,
+            Step::Ended => return PullResult::Ended,
+            Step::Nothing => return PullResult::Nothing,
             Step::More if begun.elapsed() > WAIT => break,
             Step::More => {}
         }
     }
-    Pulled::More
+    PullResult::More
 }
 
 /// Workers with threads of their own.
@@ -275,15 +275,15 @@ impl Threads {
         Ok(Self { batches: Some(batches), threads })
     }
 
-    fn take(&mut self, batches: &mut Vec<FlowBatch>) -> Result<Pulled, ComponentError> {
-        let Some(queue) = &self.batches else { return Ok(Pulled::Ended) };
+    fn take(&mut self, batches: &mut Vec<FlowBatch>) -> Result<PullResult, ComponentError> {
+        let Some(queue) = &self.batches else { return Ok(PullResult::Ended) };
         match queue.recv_timeout(WAIT) {
             Ok(flows) => {
                 batches.push(flows);
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
-            Err(RecvTimeoutError::Disconnected) if self.join() => Ok(Pulled::Ended),
+            Err(RecvTimeoutError::Timeout) => Ok(PullResult::Nothing),
+            Err(RecvTimeoutError::Disconnected) if self.join() => Ok(PullResult::Ended),
             Err(RecvTimeoutError::Disconnected) => {
                 Err(ComponentError::new("a thread that meters packets ended by a panic"))
             }
@@ -421,7 +421,7 @@ mod tests {
         let opener = configure(options).expect("right options");
         let Ok(Built::Source(mut source)) = opener(&context) else { panic!("a source") };
         let mut out = Outlet::new();
-        while !matches!(source.pull(&mut out).expect("no error"), Pulled::Ended) {}
+        while !matches!(source.pull(&mut out).expect("no error"), PullResult::Ended) {}
         let rows: Vec<_> = out.drain().map(|burst| burst.rows().clone()).collect();
         let days = |name: &str| -> HashSet<i64> {
             let times = rows.iter().filter_map(|rows| rows.column_by_name(name));

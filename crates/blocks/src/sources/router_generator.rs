@@ -2,7 +2,7 @@
 
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, OptionSpec, Options, Outlet,
-    Pulled, Role, Source, TimeSpan, options,
+    PullResult, Role, Source, TimeSpan, options,
 };
 use weir_flow::books::stored_rows;
 use weir_flow::{BooksBatch, Delivery, SideTables};
@@ -112,18 +112,18 @@ struct RouterGenerator {
 }
 
 impl Source for RouterGenerator {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         if self.is_stopped {
-            return Ok(Pulled::Ended);
+            return Ok(PullResult::Ended);
         }
         match self.records.next_batch(RouterRecords::BATCH_ROWS) {
             Some(records) => {
                 let books = Some(BooksBatch::from_rows(&stored_rows(&records)));
                 let side_tables = SideTables { books, ..SideTables::default() };
                 out.burst(Burst::from(Delivery { flows: Some(records), side_tables }));
-                Ok(Pulled::More)
+                Ok(PullResult::More)
             }
-            None => Ok(Pulled::Ended),
+            None => Ok(PullResult::Ended),
         }
     }
 
@@ -205,9 +205,9 @@ mod tests {
         let (Built::Source(mut source), _) = compliance::open(&KIND, "router = 1") else { panic!("no source") };
         let mut out = Outlet::new();
         for _ in 0..10 {
-            assert_eq!(source.pull(&mut out).expect("records"), Pulled::More);
+            assert_eq!(source.pull(&mut out).expect("records"), PullResult::More);
         }
         source.stop();
-        assert_eq!(source.pull(&mut out).expect("the end"), Pulled::Ended);
+        assert_eq!(source.pull(&mut out).expect("the end"), PullResult::Ended);
     }
 }

@@ -17,7 +17,7 @@ use weir_chain::{
     Outlet, Role, State, Transform, choices, options,
 };
 
-use self::cells::{INTERVAL_START, Measured, Wanted, rows_of};
+use self::cells::{INTERVAL_START, MeasureSet, Measured, rows_of};
 use self::histogram::Buckets;
 use self::quantiles::Quantile;
 use super::columns_named;
@@ -96,21 +96,21 @@ fn configure(options: StatisticOptions) -> Result<Opener, OptionError> {
     let windows = WindowSettings::new(options.windows.clone())?;
     let names = KeyNames::parse("keys", &options.keys)?;
     let groups_max = options.groups_max;
-    let wanted = wanted(options)?;
-    let reserved = wanted.column_names();
+    let set = measure_set(options)?;
+    let reserved = set.column_names();
     let is_reserved = |name: &&String| reserved.contains(name) || name.as_str() == INTERVAL_START;
     if let Some(name) = names.names().iter().find(is_reserved) {
         let message = format!("'{name}' is the name of a column that this component hands on");
         return Err(OptionError::new("keys", message));
     }
     Ok(Box::new(move |context| {
-        let measured = Measured::new(wanted, context.counters.counter("values_saturated"));
+        let measured = Measured::new(set, context.counters.counter("values_saturated"));
         let grouping = Grouping::new(&windows, names, measured, groups_max, WhenFull::Shed, &context.counters);
         Ok(Built::Transform(Box::new(Statistic { grouping })))
     }))
 }
 
-fn wanted(options: StatisticOptions) -> Result<Wanted, OptionError> {
+fn measure_set(options: StatisticOptions) -> Result<MeasureSet, OptionError> {
     let measures = options.of;
     if measures.is_empty() {
         return Err(OptionError::new("of", "'of' names no column").with_hint("name columns, such as packets"));
@@ -133,7 +133,7 @@ fn wanted(options: StatisticOptions) -> Result<Wanted, OptionError> {
         }
         HistogramBuckets::Log2 => Some(Buckets::Log2),
     };
-    Ok(Wanted { measures, quantiles, histogram })
+    Ok(MeasureSet { measures, quantiles, histogram })
 }
 
 struct Statistic {

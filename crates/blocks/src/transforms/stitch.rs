@@ -18,7 +18,7 @@ use weir_chain::{
 
 use self::flows::{Flow, Flows, Record};
 use self::handed_on::HandedOn;
-use self::sides::{Columns, Sides, Way};
+use self::sides::{Columns, FlowSide, Sides};
 use weir_rows::by_start::{Admission, Gate, GateOptions, Nearest, Place, RowStore, StartOrder, Times};
 use weir_rows::gather::Pick;
 use weir_rows::keys::{KeyColumns, NO_KEY};
@@ -116,7 +116,7 @@ impl Transform for Stitch {
                     self.hand_on_before(self.gate.edge());
                     if !self.gate.sheds(self.flows.len()) {
                         let record = columns.record(row, start, self.arrivals, pick);
-                        self.hold(record, self.sides.way(row), self.key_ids[row]);
+                        self.hold(record, self.sides.side(row), self.key_ids[row]);
                         self.make_room();
                     }
                 }
@@ -140,38 +140,38 @@ impl Transform for Stitch {
 }
 
 impl Stitch {
-    fn hold(&mut self, record: Record, way: Way, key: u32) {
-        let key = match way {
-            Way::There | Way::Back { .. } => key,
-            Way::Bidirectional => {
+    fn hold(&mut self, record: Record, side: FlowSide, key: u32) {
+        let key = match side {
+            FlowSide::There | FlowSide::Back { .. } => key,
+            FlowSide::Bidirectional => {
                 self.counters.bidirectional.add(1);
                 NO_KEY
             }
-            Way::None => {
+            FlowSide::None => {
                 self.counters.without_opposite.add(1);
                 NO_KEY
             }
         };
         if key != NO_KEY {
-            let goes_other_way = |place: Place| self.flows.way(place.slot).is_opposite(way);
+            let goes_other_way = |place: Place| self.flows.side(place.slot).is_opposite(side);
             if let Some(place) = self.nearest.find(key, record.start, u64::MAX, 1, goes_other_way) {
                 self.nearest.remove(key, place);
-                self.join(place.slot, &record, way);
+                self.join(place.slot, &record, side);
                 return;
             }
         }
         self.store.hold(record.pick);
-        let place = self.flows.begin(Flow::new(key, way, record));
+        let place = self.flows.begin(Flow::new(key, side, record));
         self.order.add(place);
         if key != NO_KEY {
             self.nearest.add(key, place);
         }
     }
 
-    fn join(&mut self, slot: u32, record: &Record, way: Way) {
+    fn join(&mut self, slot: u32, record: &Record, side: FlowSide) {
         self.counters.stitched.add(1);
         let before = self.flows.pick(slot);
-        let moved = self.flows.join(slot, record, way);
+        let moved = self.flows.join(slot, record, side);
         let after = self.flows.pick(slot);
         if after != before {
             self.store.hold(after);

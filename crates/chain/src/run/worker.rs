@@ -15,7 +15,7 @@ use crate::run::feed::{Feed, From};
 use crate::run::holding::Holding;
 use crate::run::slot::{Out, Slot, Work};
 use crate::run::{ChainError, Shared};
-use crate::{Burst, Outlet, Pulled, State};
+use crate::{Burst, Outlet, PullResult, State};
 
 /// How often components get a call by the clock, and bursts that are not full are sent on all the same.
 const TICK: Duration = Duration::from_secs(1);
@@ -171,12 +171,12 @@ impl Worker {
         let slot = self.feeds[feed].slot;
         let pulled = self.call(slot, 0, |work, out| match work {
             Work::Source(source) => source.pull(out),
-            _ => Ok(Pulled::Ended),
+            _ => Ok(PullResult::Ended),
         });
         match pulled {
-            Some(Pulled::More) => {}
-            Some(Pulled::Nothing) => self.flush_queues(),
-            Some(Pulled::Ended) | None => {
+            Some(PullResult::More) => {}
+            Some(PullResult::Nothing) => self.flush_queues(),
+            Some(PullResult::Ended) | None => {
                 self.feeds[feed].from = From::Ended;
                 self.end_slot(slot);
             }

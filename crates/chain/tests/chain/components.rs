@@ -8,8 +8,8 @@ use arrow::array::{AsArray, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use weir_chain::registry::ONE_INPUT;
 use weir_chain::{
-    AnyKind, Built, Burst, Chain, ComponentError, ComponentKind, NoOptions, Outlet, Pulled, Registry, Role, Setting,
-    Sink, Source, Transform, choices, options,
+    AnyKind, Built, Burst, Chain, ComponentError, ComponentKind, NoOptions, Outlet, PullResult, Registry, Role,
+    Setting, Sink, Source, Transform, choices, options,
 };
 
 pub(crate) fn rows(values: Vec<u64>) -> RecordBatch {
@@ -119,9 +119,9 @@ struct Numbers {
 }
 
 impl Source for Numbers {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<PullResult, ComponentError> {
         if self.left == 0 || self.stopped.load(Ordering::Relaxed) {
-            return Ok(Pulled::Ended);
+            return Ok(PullResult::Ended);
         }
         if self.until_failure == 0 {
             return Err(ComponentError::new("the numbers are damaged"));
@@ -133,7 +133,7 @@ impl Source for Numbers {
         if !self.endless {
             self.left -= count;
         }
-        Ok(Pulled::More)
+        Ok(PullResult::More)
     }
 
     fn stop(&mut self) {

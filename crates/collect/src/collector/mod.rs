@@ -1,15 +1,15 @@
 //! The live collector: sockets, threads and the queues between them.
 //!
 //! For UDP there are as many receive threads, each with a socket, as decode threads. The kernel deals datagrams out
-//! evenly over the sockets that share the port, because most may come from one exporter. A decode thread is given every
-//! burst and takes the datagrams of its own exporters from it, so it owns what it knows of them and nothing is locked.
+//! evenly over the sockets that share the port, because most may come from one exporter. A decode thread gets every
+//! burst and takes the datagrams of its own exporters from it, so it alone has their state and nothing is locked.
 //! Datagrams of one exporter that came by two sockets may change places on the way, by some milliseconds. The owner
 //! of the collector takes the deliveries of all decoders from one queue.
 //!
 //! ```text
 //! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ next
-//!           drops and counts       waits
-//!           when full              when full
+//!           leaves them in         waits
+//!           the kernel when full   when full
 //! ```
 //!
 //! A receive thread that has found few datagrams sleeps for a millisecond before it asks for more. The kernel holds
@@ -229,7 +229,7 @@ pub struct Collector {
 #[derive(Debug)]
 pub(crate) struct Shared {
     stop: AtomicBool,
-    /// Datagrams that found their queue full.
+    /// Datagrams of DTLS dropped because their queue was full, and datagrams of UDP whose decoder had ended (`queue_drops`).
     pub(crate) queue_drops: AtomicU64,
     /// Drops of queue and kernel that are in the books.
     queue_drops_booked: AtomicU64,

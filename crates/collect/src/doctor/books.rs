@@ -9,7 +9,7 @@ use weir_flow::Counter;
 use weir_flow::books::{ExporterSums, sets_waiting};
 
 use super::exporters::{CLOCK_OFF_MS, duration, is_larger_share};
-use super::{Ailment, Finding};
+use super::{Finding, FindingKind};
 
 /// Loss of one datagram or record in this many is an error; less is a warning.
 const LOSS_ONE_IN: u64 = 100;
@@ -26,16 +26,20 @@ pub fn examine_books(sums: &ExporterSums) -> Vec<Finding> {
         _ => <[u8; 16]>::try_from(octets).ok().map(IpAddr::from),
     });
     let mut findings = Vec::new();
-    let mut find = |ailment: Ailment, count: u64, what: &str| {
+    let mut find = |kind: FindingKind, count: u64, what: &str| {
         if count > 0 {
             let evidence = format!("{count} {what}, {} datagrams received", of(Counter::Datagrams));
-            findings.push(Finding::new(ailment, address, sums.domain, evidence));
+            findings.push(Finding::new(kind, address, sums.domain, evidence));
         }
     };
-    find(Ailment::KernelDrops, of(Counter::KernelDrops), "datagrams dropped by the kernel");
-    find(Ailment::QueueDrops, of(Counter::QueueDrops), "datagrams dropped because the queue to the decoder was full");
-    find(Ailment::ExportersRefused, of(Counter::DatagramsRefused), "datagrams of new exporters refused");
-    find(Ailment::OverRate, of(Counter::DatagramsOverRate), "datagrams over the limit on each source");
+    find(FindingKind::KernelDrops, of(Counter::KernelDrops), "datagrams dropped by the kernel");
+    find(
+        FindingKind::QueueDrops,
+        of(Counter::QueueDrops),
+        "datagrams dropped because the queue to the decoder was full",
+    );
+    find(FindingKind::ExportersRefused, of(Counter::DatagramsRefused), "datagrams of new exporters refused");
+    find(FindingKind::OverRate, of(Counter::DatagramsOverRate), "datagrams over the limit on each source");
     let missing = |lost: Counter, late: Counter, came: Counter| (of(lost).saturating_sub(of(late)), of(came));
     let records = missing(Counter::RecordsLost, Counter::RecordsLate, Counter::RecordsStored);
     let datagrams = missing(Counter::DatagramsLost, Counter::DatagramsLate, Counter::DatagramsDecoded);
@@ -48,19 +52,19 @@ pub fn examine_books(sums: &ExporterSums) -> Vec<Finding> {
     };
     for ((lost, came), what) in [(records, "records did not come"), of_datagrams] {
         let is_much = lost.saturating_mul(LOSS_ONE_IN) >= came.saturating_add(lost);
-        find(if is_much { Ailment::Loss } else { Ailment::LossLittle }, lost, what);
+        find(if is_much { FindingKind::Loss } else { FindingKind::LossLittle }, lost, what);
     }
-    find(Ailment::SequenceErratic, of(Counter::DatagramsUnsequenced), "datagrams without a useful sequence number");
-    find(Ailment::Duplicates, of(Counter::DatagramsDuplicate), "datagrams came twice");
+    find(FindingKind::SequenceErratic, of(Counter::DatagramsUnsequenced), "datagrams without a useful sequence number");
+    find(FindingKind::Duplicates, of(Counter::DatagramsDuplicate), "datagrams came twice");
     let resets = of(Counter::SequenceResets);
-    find(if resets >= RESTARTS_MANY { Ailment::RestartsOften } else { Ailment::Restarted }, resets, "restarts");
+    find(if resets >= RESTARTS_MANY { FindingKind::RestartsOften } else { FindingKind::Restarted }, resets, "restarts");
     let without = of(Counter::SetsExpired).saturating_add(sets_waiting(&sums.counts));
-    find(Ailment::TemplatesMissing, without, "Data Sets without their template");
-    find(Ailment::TemplatesChange, of(Counter::TemplatesChanged), "changes of templates");
-    find(Ailment::TemplatesRefused, of(Counter::TemplatesRefused), "templates refused");
+    find(FindingKind::TemplatesMissing, without, "Data Sets without their template");
+    find(FindingKind::TemplatesChange, of(Counter::TemplatesChanged), "changes of templates");
+    find(FindingKind::TemplatesRefused, of(Counter::TemplatesRefused), "templates refused");
     let broken = of(Counter::DatagramsUndecodable).saturating_add(of(Counter::SetsUndecodable));
-    find(Ailment::Undecodable, broken, "datagrams and sets that contradict themselves");
-    let off = clock_off(sums).map(|evidence| Finding::new(Ailment::ClockOff, address, sums.domain, evidence));
+    find(FindingKind::Undecodable, broken, "datagrams and sets that contradict themselves");
+    let off = clock_off(sums).map(|evidence| Finding::new(FindingKind::ClockOff, address, sums.domain, evidence));
     findings.extend(off);
     findings
 }
@@ -92,15 +96,15 @@ mod tests {
         examine_books(&sums)
     }
 
-    fn ailments(values: &[(Counter, u64)]) -> Vec<Ailment> {
-        findings(values).iter().map(|finding| finding.ailment).collect()
+    fn kinds(values: &[(Counter, u64)]) -> Vec<FindingKind> {
+        findings(values).iter().map(|finding| finding.kind).collect()
     }
 
     #[test]
     fn a_clock_that_is_off_is_found_by_its_mean() {
         use Counter::{ClockAheadMs, ClockBehindMs, DatagramsDecoded};
         let evidence = |values: &[(Counter, u64)]| match &findings(values)[..] {
-            [finding] if finding.ailment == Ailment::ClockOff => finding.evidence.clone(),
+            [finding] if finding.kind == FindingKind::ClockOff => finding.evidence.clone(),
             others => panic!("{others:?}"),
         };
         assert_eq!(
@@ -116,33 +120,33 @@ mod tests {
             evidence(&[(DatagramsDecoded, 2), (ClockBehindMs, 2 * 28_799_740)]),
             "the exporter's clock is 8 h behind ours, as a mean over 2 datagrams"
         );
-        assert_eq!(ailments(&[(DatagramsDecoded, 10), (ClockBehindMs, 100_000)]), []);
-        assert_eq!(ailments(&[(ClockAheadMs, 0)]), []);
+        assert_eq!(kinds(&[(DatagramsDecoded, 10), (ClockBehindMs, 100_000)]), []);
+        assert_eq!(kinds(&[(ClockAheadMs, 0)]), []);
     }
 
     #[test]
     fn books_show_what_is_wrong() {
         use Counter::{DatagramsLate, DatagramsLost, RecordsLost, RecordsStored, SequenceResets, SetsWaitingIn};
-        assert_eq!(ailments(&[(RecordsStored, 1000)]), []);
-        assert_eq!(ailments(&[(RecordsStored, 1000), (RecordsLost, 11)]), [Ailment::Loss]);
-        assert_eq!(ailments(&[(RecordsStored, 1000), (RecordsLost, 5)]), [Ailment::LossLittle]);
-        assert_eq!(ailments(&[(DatagramsLost, 5), (DatagramsLate, 5)]), [], "late is not lost");
-        assert_eq!(ailments(&[(RecordsStored, 1000), (Counter::SamplesLost, 11)]), [Ailment::Loss]);
-        assert_eq!(ailments(&[(DatagramsLost, 2), (Counter::SamplesLost, 11)]), [Ailment::Loss], "the same loss");
+        assert_eq!(kinds(&[(RecordsStored, 1000)]), []);
+        assert_eq!(kinds(&[(RecordsStored, 1000), (RecordsLost, 11)]), [FindingKind::Loss]);
+        assert_eq!(kinds(&[(RecordsStored, 1000), (RecordsLost, 5)]), [FindingKind::LossLittle]);
+        assert_eq!(kinds(&[(DatagramsLost, 5), (DatagramsLate, 5)]), [], "late is not lost");
+        assert_eq!(kinds(&[(RecordsStored, 1000), (Counter::SamplesLost, 11)]), [FindingKind::Loss]);
+        assert_eq!(kinds(&[(DatagramsLost, 2), (Counter::SamplesLost, 11)]), [FindingKind::Loss], "the same loss");
         // of samples more is missing than the datagrams explain
         let one_datagram = [(DatagramsLost, 1), (Counter::DatagramsDecoded, 999_999)];
         let samples = [(Counter::SamplesLost, 50), (RecordsStored, 950)];
         let found = findings(&[one_datagram, samples].concat());
-        let found: Vec<_> = found.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
-        assert_eq!(found, [(Ailment::Loss, "50 flow samples did not come, 0 datagrams received")]);
+        let found: Vec<_> = found.iter().map(|finding| (finding.kind, finding.evidence.as_str())).collect();
+        assert_eq!(found, [(FindingKind::Loss, "50 flow samples did not come, 0 datagrams received")]);
         let more_datagrams = [(DatagramsLost, 60), (Counter::DatagramsDecoded, 940)];
         let evidence = &findings(&[more_datagrams, samples].concat())[0].evidence;
         assert_eq!(evidence, "60 datagrams did not come, 0 datagrams received");
-        assert_eq!(ailments(&[(RecordsStored, 1000), (Counter::CounterSamplesLost, 11)]), [], "no flow is missing");
-        assert_eq!(ailments(&[(SequenceResets, 1)]), [Ailment::Restarted]);
+        assert_eq!(kinds(&[(RecordsStored, 1000), (Counter::CounterSamplesLost, 11)]), [], "no flow is missing");
+        assert_eq!(kinds(&[(SequenceResets, 1)]), [FindingKind::Restarted]);
         assert_eq!(
-            ailments(&[(SequenceResets, 3), (SetsWaitingIn, 2)]),
-            [Ailment::RestartsOften, Ailment::TemplatesMissing]
+            kinds(&[(SequenceResets, 3), (SetsWaitingIn, 2)]),
+            [FindingKind::RestartsOften, FindingKind::TemplatesMissing]
         );
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use weir_flow::Counter;
 
-use super::{Ailment, Finding, Machine};
+use super::{Finding, FindingKind, Machine};
 use crate::inspection::{Diagnosis, Range, SamplingDiagnosis, SequenceDiagnosis};
 use crate::sequence::SequenceUnit;
 
@@ -33,19 +33,23 @@ pub(super) fn judge_machine(machine: &Machine) -> Vec<Finding> {
     // of a capture without exports nothing is to be said
     let cut = if machine.datagrams > 0 { machine.datagrams_truncated } else { 0 };
     let counts = [
-        (Ailment::KernelDrops, of(Counter::KernelDrops), "dropped by the kernel because the socket buffer was full"),
-        (Ailment::QueueDrops, of(Counter::QueueDrops), "dropped because the queue to the decoder was full"),
-        (Ailment::ExportersRefused, of(Counter::DatagramsRefused), "of new exporters refused"),
-        (Ailment::OverRate, of(Counter::DatagramsOverRate), "over the limit on each source dropped"),
-        (Ailment::CutShort, cut, "of the capture, exports or others, cut short or without all fragments"),
+        (
+            FindingKind::KernelDrops,
+            of(Counter::KernelDrops),
+            "dropped by the kernel because the socket buffer was full",
+        ),
+        (FindingKind::QueueDrops, of(Counter::QueueDrops), "dropped because the queue to the decoder was full"),
+        (FindingKind::ExportersRefused, of(Counter::DatagramsRefused), "of new exporters refused"),
+        (FindingKind::OverRate, of(Counter::DatagramsOverRate), "over the limit on each source dropped"),
+        (FindingKind::CutShort, cut, "of the capture, exports or others, cut short or without all fragments"),
     ];
-    for (ailment, count, what) in counts.into_iter().filter(|(_, count, _)| *count > 0) {
+    for (kind, count, what) in counts.into_iter().filter(|(_, count, _)| *count > 0) {
         let evidence = format!("{count} datagrams {what}, {received} received");
-        findings.push(Finding::new(ailment, None, None, evidence));
+        findings.push(Finding::new(kind, None, None, evidence));
     }
     if machine.messages_longer > 0 {
         let evidence = format!("{} messages have octets behind their end", machine.messages_longer);
-        findings.push(Finding::new(Ailment::Longer, None, None, evidence));
+        findings.push(Finding::new(FindingKind::Longer, None, None, evidence));
     }
     findings
 }
@@ -73,10 +77,10 @@ pub(super) fn judge(diagnosis: &Diagnosis) -> Vec<Finding> {
     ];
     let (exporter, domain) = (diagnosis.source().ip().to_canonical(), diagnosis.domain);
     let findings = found.into_iter().flatten();
-    findings.map(|(ailment, evidence)| Finding::new(ailment, Some(exporter), Some(domain), evidence)).collect()
+    findings.map(|(kind, evidence)| Finding::new(kind, Some(exporter), Some(domain), evidence)).collect()
 }
 
-type Found = Option<(Ailment, String)>;
+type Found = Option<(FindingKind, String)>;
 
 /// What is missing of an Observation Domain by its sequence numbers, how much of it came, and in which unit.
 pub(super) fn missing(diagnosis: &Diagnosis) -> (u64, u64, &'static str) {
@@ -109,20 +113,20 @@ fn loss(diagnosis: &Diagnosis) -> Found {
     let (of_sequence, of_samples) = (missing(diagnosis), missing_samples(diagnosis));
     let has_more_samples = is_larger_share((of_samples.0, of_samples.1), (of_sequence.0, of_sequence.1));
     let (missing, came, unit) = if has_more_samples { of_samples } else { of_sequence };
-    let ailment = if missing * LOSS_ONE_IN >= missing + came { Ailment::Loss } else { Ailment::LossLittle };
+    let kind = if missing * LOSS_ONE_IN >= missing + came { FindingKind::Loss } else { FindingKind::LossLittle };
     let share = 100.0 * missing as f64 / (missing + came).max(1) as f64;
-    (missing > 0).then(|| (ailment, format!("{missing} of {} {unit} missing ({share:.2} %)", missing + came)))
+    (missing > 0).then(|| (kind, format!("{missing} of {} {unit} missing ({share:.2} %)", missing + came)))
 }
 
 fn reordered(diagnosis: &Diagnosis) -> Found {
     let (some, all) = (diagnosis.total(Counter::DatagramsReordered), diagnosis.total(Counter::DatagramsDecoded));
     let many = some > 0 && some * REORDERED_ONE_IN >= all;
-    many.then(|| (Ailment::Reordered, format!("{some} of {all} datagrams came after later ones")))
+    many.then(|| (FindingKind::Reordered, format!("{some} of {all} datagrams came after later ones")))
 }
 
 fn duplicates(diagnosis: &Diagnosis) -> Found {
     let (some, all) = (diagnosis.total(Counter::DatagramsDuplicate), diagnosis.total(Counter::Datagrams));
-    (some > 0).then(|| (Ailment::Duplicates, format!("{some} of {all} datagrams came again, octet for octet")))
+    (some > 0).then(|| (FindingKind::Duplicates, format!("{some} of {all} datagrams came again, octet for octet")))
 }
 
 fn unit(diagnosis: &Diagnosis) -> Found {
@@ -133,11 +137,13 @@ fn unit(diagnosis: &Diagnosis) -> Found {
     }
     Some(match unit_found {
         SequenceUnit::Nothing => {
-            (Ailment::SequenceStuck, format!("the sequence number stays the same over {datagrams} datagrams"))
+            (FindingKind::SequenceStuck, format!("the sequence number stays the same over {datagrams} datagrams"))
         }
-        SequenceUnit::Unknown => (Ailment::SequenceErratic, format!("{strays} of {datagrams} numbers fit no sequence")),
+        SequenceUnit::Unknown => {
+            (FindingKind::SequenceErratic, format!("{strays} of {datagrams} numbers fit no sequence"))
+        }
         found => (
-            Ailment::SequenceUnit,
+            FindingKind::SequenceUnit,
             format!("the numbers count {}, the standard {}", found.name(), unit_expected.name()),
         ),
     })
@@ -145,8 +151,8 @@ fn unit(diagnosis: &Diagnosis) -> Found {
 
 fn restarts(diagnosis: &Diagnosis) -> Found {
     let resets = diagnosis.total(Counter::SequenceResets);
-    let ailment = if resets >= RESTARTS_MANY { Ailment::RestartsOften } else { Ailment::Restarted };
-    (resets > 0).then(|| (ailment, format!("the sequence restarted {resets} times")))
+    let kind = if resets >= RESTARTS_MANY { FindingKind::RestartsOften } else { FindingKind::Restarted };
+    (resets > 0).then(|| (kind, format!("the sequence restarted {resets} times")))
 }
 
 fn collision(diagnosis: &Diagnosis) -> Found {
@@ -154,7 +160,7 @@ fn collision(diagnosis: &Diagnosis) -> Found {
     let all = diagnosis.total(Counter::DatagramsDecoded);
     (interleaved >= 4 && interleaved * 5 >= all && unit_found.shows_loss()).then(|| {
         let evidence = format!("two sequences of numbers alternate: {strays} of {all} datagrams are of the second");
-        (Ailment::DomainCollision, evidence)
+        (FindingKind::DomainCollision, evidence)
     })
 }
 
@@ -162,7 +168,10 @@ fn uptime(diagnosis: &Diagnosis) -> Found {
     let unexplained = diagnosis.starts_moved.saturating_sub(diagnosis.total(Counter::SequenceResets));
     (unexplained >= STARTS_MOVED_MIN).then(|| {
         let all = diagnosis.total(Counter::DatagramsDecoded);
-        (Ailment::UptimeInconsistent, format!("export time less uptime moved {unexplained} times in {all} datagrams"))
+        (
+            FindingKind::UptimeInconsistent,
+            format!("export time less uptime moved {unexplained} times in {all} datagrams"),
+        )
     })
 }
 
@@ -173,7 +182,7 @@ fn clock_off(diagnosis: &Diagnosis) -> Found {
     let is_off = max < -CLOCK_OFF_MS || min > CLOCK_OFF_MS;
     is_off.then(|| {
         let side = if off_ms < 0 { "behind" } else { "ahead of" };
-        (Ailment::ClockOff, format!("the exporter's clock is {} {side} ours", duration(off_ms.abs())))
+        (FindingKind::ClockOff, format!("the exporter's clock is {} {side} ours", duration(off_ms.abs())))
     })
 }
 
@@ -182,7 +191,7 @@ fn clock_jumps(diagnosis: &Diagnosis) -> Found {
     let width_ms = max.saturating_sub(min);
     (width_ms > CLOCK_JUMP_MS).then(|| {
         let evidence = format!("export time less time of reception varies by {}", duration(width_ms));
-        (Ailment::ClockJumps, evidence)
+        (FindingKind::ClockJumps, evidence)
     })
 }
 
@@ -201,7 +210,7 @@ fn templates_missing(diagnosis: &Diagnosis) -> Found {
             "{waiting} Data Sets wait and {expired} were dropped in {}; {templates} templates came",
             duration(listened_ms)
         );
-        (Ailment::TemplatesMissing, evidence)
+        (FindingKind::TemplatesMissing, evidence)
     })
 }
 
@@ -209,25 +218,25 @@ fn templates_slow(diagnosis: &Diagnosis) -> Found {
     let of_templates = diagnosis.total(Counter::Templates) > 0 && diagnosis.session.transport.is_datagrams();
     let interval_ms = diagnosis.template_interval_max_ms;
     (of_templates && interval_ms > TEMPLATE_INTERVAL_MS)
-        .then(|| (Ailment::TemplatesSlow, format!("no template for {}", duration(interval_ms))))
+        .then(|| (FindingKind::TemplatesSlow, format!("no template for {}", duration(interval_ms))))
 }
 
 fn templates_change(diagnosis: &Diagnosis) -> Found {
     let (changed, all) = (diagnosis.templates_changed, diagnosis.total(Counter::Templates));
     (changed >= TEMPLATES_CHANGED_MIN && changed * 4 >= all).then(|| {
-        (Ailment::TemplatesChange, format!("{changed} of {all} templates gave an ID other fields than before"))
+        (FindingKind::TemplatesChange, format!("{changed} of {all} templates gave an ID other fields than before"))
     })
 }
 
 fn templates_refused(diagnosis: &Diagnosis) -> Found {
     let refused = diagnosis.total(Counter::TemplatesRefused);
-    (refused > 0).then(|| (Ailment::TemplatesRefused, format!("{refused} templates refused")))
+    (refused > 0).then(|| (FindingKind::TemplatesRefused, format!("{refused} templates refused")))
 }
 
 fn sampling_changed(diagnosis: &Diagnosis) -> Found {
     let SamplingDiagnosis { changes, interval, .. } = diagnosis.sampling;
     let now = interval.map_or_else(String::new, |interval| format!(", now 1 in {interval}"));
-    (changes > 0).then(|| (Ailment::SamplingChanged, format!("it changed {changes} times{now}")))
+    (changes > 0).then(|| (FindingKind::SamplingChanged, format!("it changed {changes} times{now}")))
 }
 
 fn sampling_unmatched(diagnosis: &Diagnosis) -> Found {
@@ -243,7 +252,7 @@ fn sampling_unmatched(diagnosis: &Diagnosis) -> Found {
         (0, _) => others(),
         _ => format!("{}; {}", of_parts(), others()),
     };
-    Some((Ailment::SamplingUnmatched, evidence))
+    Some((FindingKind::SamplingUnmatched, evidence))
 }
 
 fn undecodable(diagnosis: &Diagnosis) -> Found {
@@ -261,7 +270,7 @@ fn undecodable(diagnosis: &Diagnosis) -> Found {
             let _ = write!(evidence, "; {what}: {count}");
         }
     }
-    (sets > 0).then_some((Ailment::Undecodable, evidence))
+    (sets > 0).then_some((FindingKind::Undecodable, evidence))
 }
 
 fn foreign(diagnosis: &Diagnosis) -> Found {
@@ -275,8 +284,9 @@ fn foreign(diagnosis: &Diagnosis) -> Found {
         [0x30, ..] => " (looks like SNMP)",
         _ => "",
     };
-    (count > 0)
-        .then(|| (Ailment::Foreign, format!("{count} datagrams, the first begins with {}{guess}", octets.join(" "))))
+    (count > 0).then(|| {
+        (FindingKind::Foreign, format!("{count} datagrams, the first begins with {}{guess}", octets.join(" ")))
+    })
 }
 
 /// Milliseconds for people, rounded.

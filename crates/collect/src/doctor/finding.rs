@@ -24,17 +24,17 @@ impl Severity {
     }
 }
 
-macro_rules! ailments {
+macro_rules! finding_kinds {
     ($($variant:ident $name:literal $severity:ident $remedy:literal;)*) => {
         /// A kind of finding.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Ailment {
+        pub enum FindingKind {
             $(#[doc = concat!("The finding `", $name, "`.")] $variant,)*
         }
 
-        impl Ailment {
+        impl FindingKind {
             /// Every kind.
-            pub const ALL: &'static [Ailment] = &[$(Ailment::$variant),*];
+            pub const ALL: &'static [FindingKind] = &[$(FindingKind::$variant),*];
 
             /// Its name, for programs.
             pub fn name(self) -> &'static str {
@@ -54,7 +54,7 @@ macro_rules! ailments {
     };
 }
 
-ailments! {
+finding_kinds! {
     KernelDrops "kernel_drops" Error "raise net.core.rmem_max (sysctl) and --buffer; if it goes on, decoding or the disk is too slow: share the port among more --sockets";
     QueueDrops "queue_drops" Error "the machine decodes what comes over DTLS, or writes, too slowly: use more cores, or faster disks";
     ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max, of which one address, or one IPv6 network of 64 bits, has half at most, and more as long as a quarter is vacant; the log of a collector names an address that wants more: raise the limit, or find the sender that floods the port";
@@ -97,8 +97,8 @@ ailments! {
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// What it is.
-    pub ailment: Ailment,
+    /// Its kind.
+    pub kind: FindingKind,
     /// The exporter that it is about; `None` for this machine.
     pub exporter: Option<IpAddr>,
     /// The Observation Domain, where it is about one.
@@ -108,7 +108,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(ailment: Ailment, exporter: Option<IpAddr>, domain: Option<u32>, evidence: String) -> Self {
-        Self { severity: ailment.severity(), ailment, exporter, domain, evidence }
+    pub(super) fn new(kind: FindingKind, exporter: Option<IpAddr>, domain: Option<u32>, evidence: String) -> Self {
+        Self { severity: kind.severity(), kind, exporter, domain, evidence }
     }
 }

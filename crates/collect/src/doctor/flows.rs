@@ -9,7 +9,7 @@ use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, 
 use weir_flow::{Column, FlowBatch};
 
 use super::exporters::duration;
-use super::{Ailment, Finding};
+use super::{Finding, FindingKind};
 
 /// Flows that are remembered to find them again; of more, the first ones.
 const FLOWS_MAX: usize = 1 << 18;
@@ -140,7 +140,7 @@ impl FlowInspection {
         for (exporter, seen) in &self.exporters {
             let address = weir_flow::address::to_ip(exporter);
             let found = seen.judge().into_iter().flatten();
-            findings.extend(found.map(|(ailment, evidence)| Finding::new(ailment, address, None, evidence)));
+            findings.extend(found.map(|(kind, evidence)| Finding::new(kind, address, None, evidence)));
         }
         for (&(one, other), &count) in &self.twice {
             let (Some(one), Some(other)) = (self.numbers.get(one as usize), self.numbers.get(other as usize)) else {
@@ -150,7 +150,7 @@ impl FlowInspection {
             if count >= TWICE_MIN && count * 10 >= flows {
                 let first = weir_flow::AddressText(one);
                 let evidence = format!("{count} of {flows} flows have the keys and counts of flows of {first}");
-                findings.push(Finding::new(Ailment::SeenTwice, weir_flow::address::to_ip(other), None, evidence));
+                findings.push(Finding::new(FindingKind::SeenTwice, weir_flow::address::to_ip(other), None, evidence));
             }
         }
         findings
@@ -176,24 +176,24 @@ impl Seen {
         self.sampler_unknown += u64::from(sampler.is_some() && number(columns.interval, row).is_none());
     }
 
-    fn judge(&self) -> [Option<(Ailment, String)>; 5] {
+    fn judge(&self) -> [Option<(FindingKind, String)>; 5] {
         let all = self.flows;
         [
             (self.start_after_end > 0)
-                .then(|| (Ailment::StartAfterEnd, format!("{} of {all} flows", self.start_after_end))),
+                .then(|| (FindingKind::StartAfterEnd, format!("{} of {all} flows", self.start_after_end))),
             (self.future > 0).then(|| {
                 let most = duration(self.future_max_ms);
-                (Ailment::FutureFlows, format!("{} of {all} flows, by {most} at most", self.future))
+                (FindingKind::FutureFlows, format!("{} of {all} flows, by {most} at most", self.future))
             }),
             (self.long >= LONG_MIN).then(|| {
                 let most = duration(self.long_max_ms);
-                (Ailment::LongFlows, format!("{} of {all} flows last longer than 300 s, {most} at most", self.long))
+                (FindingKind::LongFlows, format!("{} of {all} flows last longer than 300 s, {most} at most", self.long))
             }),
             (self.sampler_unknown > 0)
-                .then(|| (Ailment::SamplingUnknown, format!("{} of {all} flows", self.sampler_unknown))),
+                .then(|| (FindingKind::SamplingUnknown, format!("{} of {all} flows", self.sampler_unknown))),
             (self.both_directions >= TWICE_MIN && self.both_directions * 5 >= all).then(|| {
                 (
-                    Ailment::InAndOut,
+                    FindingKind::InAndOut,
                     format!("{} of {all} flows were reported for both directions", self.both_directions),
                 )
             }),

@@ -31,7 +31,7 @@ use crate::inspection::Diagnosis;
 use crate::{CollectError, Collector, Decoder, DecoderStatistics, Limits, Next};
 
 pub use books::examine_books;
-pub use finding::{Ailment, Finding, Severity};
+pub use finding::{Finding, FindingKind, Severity};
 use flows::FlowInspection;
 pub use report::{ExporterSummary, Report};
 

@@ -7,7 +7,7 @@ use weir_flow::Counter;
 use weir_flow::books::sets_waiting;
 
 use super::exporters::missing;
-use super::{Ailment, Finding};
+use super::{Finding, FindingKind};
 use crate::inspection::Diagnosis;
 
 /// Datagrams of each domain from which on a pattern is no accident.
@@ -43,7 +43,7 @@ fn templates_elsewhere(diagnoses: &[Diagnosis]) -> impl Iterator<Item = Finding>
                  the same Observation Domain",
                 diagnosis.source().port()
             );
-            Finding::new(Ailment::TemplatesElsewhere, Some(address), Some(domain), evidence)
+            Finding::new(FindingKind::TemplatesElsewhere, Some(address), Some(domain), evidence)
         })
     })
 }
@@ -60,6 +60,6 @@ fn shared(domains: &[&Diagnosis]) -> Option<Finding> {
     let first = domains.first()?;
     (domains.len() > 1 && explained).then(|| {
         let evidence = format!("{} Observation Domains, and each misses about what the others send", domains.len());
-        Finding::new(Ailment::SequenceShared, Some(first.source().ip().to_canonical()), None, evidence)
+        Finding::new(FindingKind::SequenceShared, Some(first.source().ip().to_canonical()), None, evidence)
     })
 }

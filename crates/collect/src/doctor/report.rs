@@ -9,7 +9,7 @@ use weir_flow::Counter;
 use weir_flow::books::{BooksSums, Completeness};
 
 use super::exporters::missing;
-use super::{Ailment, Finding, Machine, Severity};
+use super::{Finding, FindingKind, Machine, Severity};
 use crate::inspection::Diagnosis;
 
 /// One Observation Domain of an exporter.
@@ -86,11 +86,11 @@ impl Report {
         let domains: UInt32Array = self.findings.iter().map(|finding| finding.domain).collect();
         let columns: [(&str, ArrayRef, bool); 6] = [
             ("severity", each(|finding| Some(finding.severity.name().to_owned())), false),
-            ("finding", each(|finding| Some(finding.ailment.name().to_owned())), false),
+            ("finding", each(|finding| Some(finding.kind.name().to_owned())), false),
             ("exporter", each(|finding| finding.exporter.map(|address| address.to_string())), true),
             ("observation_domain", Arc::new(domains), true),
             ("evidence", each(|finding| Some(finding.evidence.clone())), false),
-            ("remedy", each(|finding| Some(finding.ailment.remedy().to_owned())), false),
+            ("remedy", each(|finding| Some(finding.kind.remedy().to_owned())), false),
         ];
         match RecordBatch::try_from_iter_with_nullable(columns) {
             Ok(batch) => batch,
@@ -140,12 +140,12 @@ impl fmt::Display for Report {
             let who = match (finding.exporter, finding.domain) {
                 (Some(exporter), Some(domain)) => format!("{exporter} domain {domain}"),
                 (Some(exporter), None) => exporter.to_string(),
-                (None, _) if finding.ailment == Ailment::CutShort => "the capture".to_owned(),
+                (None, _) if finding.kind == FindingKind::CutShort => "the capture".to_owned(),
                 (None, _) => "this machine".to_owned(),
             };
-            writeln!(f, "\n{}: {}: {}", finding.severity.name(), who, finding.ailment.name())?;
+            writeln!(f, "\n{}: {}: {}", finding.severity.name(), who, finding.kind.name())?;
             writeln!(f, "  {}", finding.evidence)?;
-            writeln!(f, "  hint: {}", finding.ailment.remedy())?;
+            writeln!(f, "  hint: {}", finding.kind.remedy())?;
         }
         Ok(())
     }

@@ -136,9 +136,9 @@ fn report(datagrams: &[Datagram]) -> Report {
 }
 
 /// Checks which findings there are, once each.
-fn check(datagrams: &[Datagram], expected: &[Ailment]) {
+fn check(datagrams: &[Datagram], expected: &[FindingKind]) {
     let report = report(datagrams);
-    let mut found: Vec<_> = report.findings.iter().map(|finding| finding.ailment).collect();
+    let mut found: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
     found.sort_unstable();
     found.dedup();
     let mut expected = expected.to_vec();
@@ -171,10 +171,10 @@ fn loss_and_its_amount() {
     for version in [9, 10] {
         let mut much = good(version, 100);
         much.retain(|datagram| datagram.sequence % 7 != 1 || datagram.template.is_some());
-        check(&much, &[Ailment::Loss]);
+        check(&much, &[FindingKind::Loss]);
         let mut little = good(version, 400);
         little.remove(101);
-        check(&little, &[Ailment::LossLittle]);
+        check(&little, &[FindingKind::LossLittle]);
     }
     let mut lost = good(9, 100);
     lost.remove(50);
@@ -187,30 +187,30 @@ fn order_and_duplicates() {
     for version in [9, 10] {
         let mut reordered = good(version, 60);
         (0..50).step_by(7).for_each(|at| reordered.swap(at + 2, at + 3));
-        check(&reordered, &[Ailment::Reordered]);
+        check(&reordered, &[FindingKind::Reordered]);
         let mut doubled = good(version, 60);
         doubled.insert(33, doubled[31].clone());
-        check(&doubled, &[Ailment::Duplicates]);
+        check(&doubled, &[FindingKind::Duplicates]);
     }
 }
 
 #[test]
 fn numbers_that_count_something_else() {
-    check(&changed(9, |_, d| d.sequence = 0), &[Ailment::SequenceStuck]);
-    check(&changed(10, |_, d| d.sequence = 4_711), &[Ailment::SequenceStuck]);
-    check(&changed(10, |number, d| d.sequence = number as u32), &[Ailment::SequenceUnit]);
+    check(&changed(9, |_, d| d.sequence = 0), &[FindingKind::SequenceStuck]);
+    check(&changed(10, |_, d| d.sequence = 4_711), &[FindingKind::SequenceStuck]);
+    check(&changed(10, |number, d| d.sequence = number as u32), &[FindingKind::SequenceUnit]);
     let mut records = good(10, 60);
     for datagram in &mut records {
         datagram.version = 9;
     }
-    check(&records, &[Ailment::SequenceUnit]);
+    check(&records, &[FindingKind::SequenceUnit]);
     let mut noise = 1_u32;
     let mut random = good(9, 100);
     for datagram in &mut random {
         noise = noise.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
         datagram.sequence = noise;
     }
-    check(&random, &[Ailment::SequenceErratic]);
+    check(&random, &[FindingKind::SequenceErratic]);
     // loss is reported in the unit that is counted
     let mut lost = changed(10, |number, d| d.sequence = number as u32);
     lost.remove(50);
@@ -230,12 +230,12 @@ fn several_domains() {
     };
     check(&two(good(9, 60), other(|d| (d.domain, d.sequence) = (8, d.sequence + 9_000))), &[]);
     // the same domain from two processes
-    check(&two(good(9, 60), other(|d| d.sequence += 9_000_000)), &[Ailment::DomainCollision]);
+    check(&two(good(9, 60), other(|d| d.sequence += 9_000_000)), &[FindingKind::DomainCollision]);
     // one sequence over both
     let mut shared = two(good(9, 60), other(|d| d.domain = 8));
     shared.iter_mut().enumerate().for_each(|(number, datagram)| datagram.sequence = 500 + number as u32);
-    let found: Vec<_> = report(&shared).findings.iter().map(|finding| finding.ailment).collect();
-    assert_eq!(found, [Ailment::Loss, Ailment::Loss, Ailment::SequenceShared]);
+    let found: Vec<_> = report(&shared).findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(found, [FindingKind::Loss, FindingKind::Loss, FindingKind::SequenceShared]);
 }
 
 #[test]
@@ -249,24 +249,24 @@ fn restarts() {
                 restart(number as u32 - 30, d);
             }
         }),
-        &[Ailment::Restarted],
+        &[FindingKind::Restarted],
     );
-    check(&changed(9, |number, d| restart(number as u32 % 15, d)), &[Ailment::RestartsOften]);
+    check(&changed(9, |number, d| restart(number as u32 % 15, d)), &[FindingKind::RestartsOften]);
 }
 
 #[test]
 fn clocks() {
-    check(&changed(9, |_, d| d.export_ms -= 30_000), &[Ailment::ClockOff]);
-    check(&changed(9, |_, d| d.export_ms += 30_000), &[Ailment::ClockOff]);
+    check(&changed(9, |_, d| d.export_ms -= 30_000), &[FindingKind::ClockOff]);
+    check(&changed(9, |_, d| d.export_ms += 30_000), &[FindingKind::ClockOff]);
     check(&changed(9, |_, d| d.export_ms += 3_000), &[]);
-    check(&changed(10, |number, d| d.export_ms -= if number > 40 { 70_000 } else { 0 }), &[Ailment::ClockJumps]);
-    check(&changed(9, |number, d| d.uptime_ms += number as u32 % 2 * 20_000), &[Ailment::UptimeInconsistent]);
+    check(&changed(10, |number, d| d.export_ms -= if number > 40 { 70_000 } else { 0 }), &[FindingKind::ClockJumps]);
+    check(&changed(9, |number, d| d.uptime_ms += number as u32 % 2 * 20_000), &[FindingKind::UptimeInconsistent]);
     check(&changed(9, |number, d| d.uptime_ms = (u32::MAX - 20_000).wrapping_add(number as u32 * 1000)), &[]);
 }
 
 #[test]
 fn templates() {
-    check(&changed(9, |_, d| d.template = None), &[Ailment::TemplatesMissing]);
+    check(&changed(9, |_, d| d.template = None), &[FindingKind::TemplatesMissing]);
     check(&changed(10, |number, d| d.template = (number == 30).then(flow_template)), &[]);
     let slow = |number: usize, d: &mut Datagram| {
         let later_ms = number as i64 * 100_000;
@@ -279,22 +279,22 @@ fn templates() {
         d.template = (number == 0).then(flow_template);
     };
     // it has expired long before the end, and the flows wait for it
-    check(&changed(9, seldom), &[Ailment::TemplatesMissing, Ailment::TemplatesSlow]);
+    check(&changed(9, seldom), &[FindingKind::TemplatesMissing, FindingKind::TemplatesSlow]);
     let other = template(&[(8, 4), (12, 4), (2, 4), (1, 4), (22, 4), (21, 4), (61, 1), (9, 1)], 0);
     let changing = changed(9, |number, d| {
         d.template = Some(if number % 2 == 0 { flow_template() } else { other.clone() });
     });
-    check(&changing, &[Ailment::TemplatesChange]);
+    check(&changing, &[FindingKind::TemplatesChange]);
     let sent: Vec<_> = good(9, 60).iter().map(|d| (d.port, d.received_ms, d.octets())).collect();
     let none = Limits { templates_per_domain_max: 0, ..Limits::default() };
     let refused = examine(&sent, none);
-    assert!(refused.findings.iter().any(|finding| finding.ailment == Ailment::TemplatesRefused), "{refused}");
+    assert!(refused.findings.iter().any(|finding| finding.kind == FindingKind::TemplatesRefused), "{refused}");
 }
 
 /// An exporter that sends templates from one port and data from another: the remedy is an option, unless it is on.
 #[test]
 fn templates_from_another_port() {
-    let ailments = |mut decoder: Decoder, template_domain: u32| {
+    let kinds = |mut decoder: Decoder, template_domain: u32| {
         for (number, data) in good(9, 60).into_iter().enumerate() {
             let sequence = number as u32;
             let told = Datagram { flows: Vec::new(), domain: template_domain, sequence, ..data.clone() };
@@ -307,12 +307,12 @@ fn templates_from_another_port() {
         let mut doctor = Doctor::default();
         look_at_all(&mut doctor, &mut decoder);
         let report = doctor.report(&decoder.diagnoses(), &Machine::default());
-        report.findings.iter().map(|finding| finding.ailment).collect::<Vec<_>>()
+        report.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>()
     };
     let decoder = || Decoder::new(Limits::default());
-    assert_eq!(ailments(decoder(), 7), [Ailment::TemplatesMissing, Ailment::TemplatesElsewhere]);
-    assert_eq!(ailments(decoder(), 8), [Ailment::TemplatesMissing], "of another domain");
-    assert_eq!(ailments(decoder().with_templates_across_ports(), 7), []);
+    assert_eq!(kinds(decoder(), 7), [FindingKind::TemplatesMissing, FindingKind::TemplatesElsewhere]);
+    assert_eq!(kinds(decoder(), 8), [FindingKind::TemplatesMissing], "of another domain");
+    assert_eq!(kinds(decoder().with_templates_across_ports(), 7), []);
 }
 
 #[test]
@@ -320,15 +320,15 @@ fn sampling() {
     let interval = |number: usize| [100, 100, 200][number / 20];
     check(&changed(9, |number, d| d.sampling_interval = (number % 20 == 0).then_some(100)), &[]);
     let changes = changed(9, |number, d| d.sampling_interval = (number % 20 == 0).then(|| interval(number)));
-    check(&changes, &[Ailment::SamplingChanged]);
+    check(&changes, &[FindingKind::SamplingChanged]);
     let sampled = |d: &mut Datagram| d.flows.iter_mut().for_each(|flow| flow.sampler = 3);
-    check(&changed(9, |_, d| sampled(d)), &[Ailment::SamplingUnknown]);
+    check(&changed(9, |_, d| sampled(d)), &[FindingKind::SamplingUnknown]);
     let known = changed(9, |number, d| {
         sampled(d);
         d.sampling_interval = (number == 0).then_some(100);
     });
     // the first datagram's flows come before the options that report their sampler
-    check(&known[..1], &[Ailment::SamplingUnknown]);
+    check(&known[..1], &[FindingKind::SamplingUnknown]);
     // scopes of NetFlow v9: 3 is a line card, of which these flows say nothing, and 4 a cache, reported three times
     let of_parts = "sampling rates of parts that no flow names: 1";
     let others = "sampling rates of what no flow can be compared with, reported 3 times";
@@ -337,7 +337,7 @@ fn sampling() {
             d.sampling_interval = (number % 20 == 0).then_some(100);
             d.sampling_scope = scope;
         });
-        check(&of_a_part, &[Ailment::SamplingUnmatched]);
+        check(&of_a_part, &[FindingKind::SamplingUnmatched]);
         assert_eq!(report(&of_a_part).findings[0].evidence, evidence);
     }
     let of_both = changed(9, |number, d| {
@@ -351,21 +351,21 @@ fn sampling() {
 #[test]
 fn flows_that_make_no_sense() {
     let each = |change: fn(&mut Flow)| changed(9, |_, d| d.flows.iter_mut().for_each(change));
-    check(&each(|flow| flow.started_secs_ago = 5), &[Ailment::StartAfterEnd]);
+    check(&each(|flow| flow.started_secs_ago = 5), &[FindingKind::StartAfterEnd]);
     check(&each(|flow| flow.started_secs_ago = 10), &[]);
-    check(&each(|flow| flow.ended_secs_ago = -90), &[Ailment::FutureFlows]);
-    check(&each(|flow| flow.started_secs_ago = 400), &[Ailment::LongFlows]);
+    check(&each(|flow| flow.ended_secs_ago = -90), &[FindingKind::FutureFlows]);
+    check(&each(|flow| flow.started_secs_ago = 400), &[FindingKind::LongFlows]);
     check(&each(|flow| flow.started_secs_ago = 300), &[]);
     let mut twice = good(9, 60);
     twice.extend(changed(9, |_, d| d.port = 2));
-    check(&twice, &[Ailment::SeenTwice]);
+    check(&twice, &[FindingKind::SeenTwice]);
     let mut both = good(9, 60);
     let out = changed(9, |_, d| {
         d.domain = 8;
         d.flows.iter_mut().for_each(|flow| flow.direction = 1);
     });
     both.extend(out);
-    check(&both, &[Ailment::InAndOut]);
+    check(&both, &[FindingKind::InAndOut]);
     let mut mice = twice.clone();
     mice.iter_mut().flat_map(|d| &mut d.flows).for_each(|flow| flow.packets = 1);
     check(&mice, &[]);
@@ -380,14 +380,17 @@ fn octets_that_make_no_sense() {
     sent.push((2, STARTED_MS, b"<13>syslog".to_vec()));
     sent.push((3, STARTED_MS, vec![0, 0, 0, 5, 0, 0, 0, 1, 192, 0, 2, 3]));
     let report = examine(&sent, Limits::default());
-    let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.evidence.as_str())).collect();
     assert_eq!(
         found,
         [
-            (Ailment::Undecodable, "1 errors in 60 datagrams; a length does not agree: 1"),
-            (Ailment::Foreign, "1 datagrams, the first begins with 3c 31 33 3e 73 79 73 6c 6f 67 (looks like syslog)"),
+            (FindingKind::Undecodable, "1 errors in 60 datagrams; a length does not agree: 1"),
             (
-                Ailment::Foreign,
+                FindingKind::Foreign,
+                "1 datagrams, the first begins with 3c 31 33 3e 73 79 73 6c 6f 67 (looks like syslog)"
+            ),
+            (
+                FindingKind::Foreign,
                 "1 datagrams, the first begins with 00 00 00 05 00 00 00 01 c0 00 02 03 (looks like sFlow)"
             ),
         ]
@@ -396,7 +399,7 @@ fn octets_that_make_no_sense() {
 
 #[test]
 fn faults_of_this_machine() {
-    use Ailment::{CutShort, ExportersRefused, KernelDrops, OverRate, QueueDrops};
+    use FindingKind::{CutShort, ExportersRefused, KernelDrops, OverRate, QueueDrops};
     let mut machine = Machine::default();
     assert_eq!(Doctor::default().report(&[], &machine).findings, []);
     let dropped = [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused, Counter::DatagramsOverRate];
@@ -407,7 +410,7 @@ fn faults_of_this_machine() {
     assert_eq!(Doctor::default().report(&[], &machine).findings.len(), 4, "a capture without exports");
     machine.datagrams = 1;
     let report = Doctor::default().report(&[], &machine);
-    let found: Vec<_> = report.findings.iter().map(|finding| finding.ailment).collect();
+    let found: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(found, [KernelDrops, QueueDrops, ExportersRefused, OverRate, CutShort]);
     assert_eq!(report.worst(), Some(Severity::Error));
     assert_eq!(report.record_batch().num_rows(), 5);
@@ -425,8 +428,8 @@ fn sflow(sequence: u32, uptime_secs: u32) -> Vec<u8> {
 fn octets_behind_messages_are_a_hint() {
     let machine = Machine { messages_longer: 537, ..Machine::default() };
     let report = Doctor::default().report(&[], &machine);
-    let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.severity)).collect();
-    assert_eq!(found, [(Ailment::Longer, Severity::Hint)]);
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.severity)).collect();
+    assert_eq!(found, [(FindingKind::Longer, Severity::Hint)]);
     assert_eq!(report.findings[0].evidence, "537 messages have octets behind their end");
 }
 
@@ -442,8 +445,8 @@ fn lost_flow_samples_are_loss() {
     };
     let sent: Vec<_> = (0..60).map(datagram).collect();
     let report = examine(&sent, Limits::default());
-    let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
-    assert_eq!(found, [(Ailment::Loss, "5 of 65 flow samples missing (7.69 %)")]);
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.evidence.as_str())).collect();
+    assert_eq!(found, [(FindingKind::Loss, "5 of 65 flow samples missing (7.69 %)")]);
     assert_eq!(report.completeness.to_string(), "92.30 % complete: 5 samples lost on the way");
 }
 
@@ -458,8 +461,8 @@ fn one_lost_datagram_hides_no_loss_of_flow_samples() {
     };
     let sent: Vec<_> = (0..200).filter(|number| *number != 100).map(datagram).collect();
     let report = examine(&sent, Limits::default());
-    let found: Vec<_> = report.findings.iter().map(|finding| (finding.ailment, finding.evidence.as_str())).collect();
-    assert_eq!(found, [(Ailment::Loss, "21 of 220 flow samples missing (9.55 %)")]);
+    let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.evidence.as_str())).collect();
+    assert_eq!(found, [(FindingKind::Loss, "21 of 220 flow samples missing (9.55 %)")]);
 }
 
 #[test]
@@ -468,6 +471,6 @@ fn an_agent_of_sflow_is_healthy_until_it_starts_again() {
     let mut sent: Vec<_> = (0..60).map(|second| at(second, sflow(1_000 + second, 3_600 + second))).collect();
     assert_eq!(examine(&sent, Limits::default()).findings.len(), 0);
     sent.extend((60..90).map(|second| at(second, sflow(second - 59, second - 50))));
-    let found: Vec<_> = examine(&sent, Limits::default()).findings.iter().map(|finding| finding.ailment).collect();
-    assert_eq!(found, [Ailment::Restarted]);
+    let found: Vec<_> = examine(&sent, Limits::default()).findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(found, [FindingKind::Restarted]);
 }

@@ -499,7 +499,7 @@ fn the_doctor_listens() {
     let report = weir_collect::doctor::examine_live(&mut collector, Duration::ZERO).expect("a report");
     let exporters: Vec<_> = report.exporters.iter().map(|e| (e.version, e.records, e.missing)).collect();
     assert_eq!(exporters, [(5, 150, Some(30)), (b'E', 0, Some(0))]);
-    let found: Vec<_> = report.findings.iter().map(|finding| finding.ailment.name()).collect();
+    let found: Vec<_> = report.findings.iter().map(|finding| finding.kind.name()).collect();
     assert_eq!(found, ["loss", "foreign", "clock_off"]);
 }
 

@@ -7,18 +7,18 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use weir_collect::Limits;
-use weir_collect::doctor::{Ailment, examine_capture};
+use weir_collect::doctor::{FindingKind, examine_capture};
 
-const OF_THE_PICKING: [Ailment; 8] = [
-    Ailment::Loss,
-    Ailment::Reordered,
-    Ailment::ClockOff,
-    Ailment::ClockJumps,
-    Ailment::FutureFlows,
-    Ailment::LongFlows,
+const OF_THE_PICKING: [FindingKind; 8] = [
+    FindingKind::Loss,
+    FindingKind::Reordered,
+    FindingKind::ClockOff,
+    FindingKind::ClockJumps,
+    FindingKind::FutureFlows,
+    FindingKind::LongFlows,
     // the sampler's options were not picked, as tshark confirms
-    Ailment::SamplingUnknown,
-    Ailment::LossLittle,
+    FindingKind::SamplingUnknown,
+    FindingKind::LossLittle,
 ];
 
 /// Examines the captures. Yields how many had exports, and what was found beyond.
@@ -30,7 +30,7 @@ pub(crate) fn check(corpus: &Path) -> (usize, Vec<String>) {
             continue;
         }
         examined += 1;
-        let others = report.findings.iter().filter(|finding| !OF_THE_PICKING.contains(&finding.ailment));
+        let others = report.findings.iter().filter(|finding| !OF_THE_PICKING.contains(&finding.kind));
         complaints.extend(others.map(|finding| format!("{}: {finding:?}", path.display())));
     }
     (examined, complaints)

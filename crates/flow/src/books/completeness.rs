@@ -3,10 +3,10 @@
 //! An answer over flows is only as good as the flows that are there. The books know what is missing by sequence
 //! numbers, what was dropped here and what could not be decoded. Some of that is known in records, some only in
 //! datagrams: those are turned into records by what datagrams of the same exporter held on average, and the result is
-//! called an estimate. Rows that a transform of a chain made of others came from no exporter: they are flows that are
-//! there, and neither part of what should be there nor of what datagrams held. The books are kept by minute of reception, so the edges of a time range are a minute wide. Days
-//! long past are kept as one row for each exporter: of a day that a time range cuts the whole day counts, and
-//! [`Completeness::cut_days`] says so.
+//! called an estimate. Rows that a transform of a chain made of others came from no exporter: they count as flows that
+//! are there, but neither as flows that should be there nor as content of datagrams. The books are kept by minute of
+//! reception, so the edges of a time range are a minute wide. Days long past are kept as one row for each exporter: of a
+//! day that a time range cuts the whole day counts, and [`Completeness::cut_days`] lists such days.
 
 use std::fmt::{self, Write as _};
 

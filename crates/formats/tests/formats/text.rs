@@ -6,9 +6,9 @@ use std::process::Command;
 use arrow::array::Array;
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt64Type};
 use weir_flow::{AddressText, Column, FlowBatch};
-use weir_formats::{AnyReader, Format, Lost};
+use weir_formats::{AnyReader, Format, ReadLosses};
 
-fn read(path: &Path, format: Option<Format>, mapping: &[(String, Option<Column>)]) -> (Vec<FlowBatch>, Lost) {
+fn read(path: &Path, format: Option<Format>, mapping: &[(String, Option<Column>)]) -> (Vec<FlowBatch>, ReadLosses) {
     let mut reader = AnyReader::open(path, format, mapping).expect("opens");
     let batches = reader.by_ref().collect::<Result<_, _>>().expect("good");
     (batches, reader.lost())

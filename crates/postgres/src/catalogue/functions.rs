@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
-use super::known::{CLASS_OID, Known};
+use super::input::{CLASS_OID, CatalogueInput};
 use crate::kinds::PgKind;
 
 /// Functions that say nothing about anything: what they are about is not here.
@@ -64,14 +64,14 @@ const ZERO: &[&str] = &[
     "pg_backend_pid",
 ];
 
-type Compute = fn(&Known, &[ArrayRef], usize) -> Result<ArrayRef>;
+type Compute = fn(&CatalogueInput, &[ArrayRef], usize) -> Result<ArrayRef>;
 
 /// A function of the catalogue, which takes anything.
 struct CatalogueFunction {
     name: &'static str,
     signature: Signature,
     returns: DataType,
-    known: Arc<Known>,
+    input: Arc<CatalogueInput>,
     compute: Compute,
 }
 
@@ -111,24 +111,24 @@ impl ScalarUDFImpl for CatalogueFunction {
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments.number_rows;
         let arrays = arguments.args.iter().map(|argument| argument.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        Ok(ColumnarValue::Array((self.compute)(&self.known, &arrays, rows)?))
+        Ok(ColumnarValue::Array((self.compute)(&self.input, &arrays, rows)?))
     }
 }
 
 /// All functions.
-pub(super) fn all(known: &Arc<Known>) -> Vec<ScalarUDF> {
+pub(super) fn all(input: &Arc<CatalogueInput>) -> Vec<ScalarUDF> {
     let signature = || Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Stable);
     let function = |name: &'static str, returns: DataType, compute: Compute| {
-        let known = Arc::clone(known);
-        ScalarUDF::from(CatalogueFunction { name, signature: signature(), returns, known, compute })
+        let input = Arc::clone(input);
+        ScalarUDF::from(CatalogueFunction { name, signature: signature(), returns, input, compute })
     };
     let mut all = vec![
         function("version", DataType::Utf8, |_, _, rows| Ok(same_text(Some(&version()), rows))),
-        function("current_database", DataType::Utf8, |known, _, rows| {
-            Ok(same_text(Some(&known.session.database), rows))
+        function("current_database", DataType::Utf8, |input, _, rows| {
+            Ok(same_text(Some(&input.session.database), rows))
         }),
-        function("current_catalog", DataType::Utf8, |known, _, rows| {
-            Ok(same_text(Some(&known.session.database), rows))
+        function("current_catalog", DataType::Utf8, |input, _, rows| {
+            Ok(same_text(Some(&input.session.database), rows))
         }),
         function("current_schema", DataType::Utf8, |_, _, rows| Ok(same_text(Some("public"), rows))),
         function("pg_encoding_to_char", DataType::Utf8, |_, _, rows| Ok(same_text(Some("UTF8"), rows))),
@@ -140,19 +140,19 @@ pub(super) fn all(known: &Arc<Known>) -> Vec<ScalarUDF> {
         function("weir_regtype_name", DataType::Utf8, |_, arguments, _| {
             each_number(arguments, |oid| Some(kind_of(oid)?.spoken().to_owned()))
         }),
-        function("weir_regclass_name", DataType::Utf8, |known, arguments, _| {
-            each_number(arguments, |oid| Some(known.table_of(oid)?.name.clone()))
+        function("weir_regclass_name", DataType::Utf8, |input, arguments, _| {
+            each_number(arguments, |oid| Some(input.table_of(oid)?.name.clone()))
         }),
-        function("weir_regclass_oid", DataType::Int64, |known, arguments, _| {
+        function("weir_regclass_oid", DataType::Int64, |input, arguments, _| {
             let names = texts(arguments, 0)?;
-            Ok(Arc::new(names.iter().map(|name| regclass(name?, known)).collect::<Int64Array>()))
+            Ok(Arc::new(names.iter().map(|name| regclass(name?, input)).collect::<Int64Array>()))
         }),
-        function("obj_description", DataType::Utf8, |known, arguments, _| {
-            each_number(arguments, |oid| Some(known.table_of(oid)?.doc.to_owned()))
+        function("obj_description", DataType::Utf8, |input, arguments, _| {
+            each_number(arguments, |oid| Some(input.table_of(oid)?.doc.to_owned()))
         }),
         function("col_description", DataType::Utf8, col_description),
-        function("to_regclass", DataType::Utf8, |known, arguments, _| {
-            each_text(arguments, |name| known.table_oid(name.trim_start_matches("public.")).map(|_| name.to_owned()))
+        function("to_regclass", DataType::Utf8, |input, arguments, _| {
+            each_text(arguments, |name| input.table_oid(name.trim_start_matches("public.")).map(|_| name.to_owned()))
         }),
         function("quote_ident", DataType::Utf8, |_, arguments, _| each_text(arguments, |text| Some(quoted_name(text)))),
         function("quote_literal", DataType::Utf8, |_, arguments, _| {
@@ -166,7 +166,7 @@ pub(super) fn all(known: &Arc<Known>) -> Vec<ScalarUDF> {
             each_number(arguments, |octets| Some(format!("{octets} bytes")))
         }),
     ];
-    let user: Compute = |known, _, rows| Ok(same_text(Some(&known.session.user), rows));
+    let user: Compute = |input, _, rows| Ok(same_text(Some(&input.session.user), rows));
     all.extend(
         ["current_user", "session_user", "current_role", "user"].map(|name| function(name, DataType::Utf8, user)),
     );
@@ -224,12 +224,12 @@ fn each_number(arguments: &[ArrayRef], of: impl Fn(i64) -> Option<String>) -> Re
     Ok(Arc::new(numbers.iter().map(|number| number.and_then(&of)).collect::<StringArray>()))
 }
 
-fn current_setting(known: &Known, arguments: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
+fn current_setting(input: &CatalogueInput, arguments: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
     let is_lenient = arguments.len() > 1;
     let names = texts(arguments, 0)?;
     let values = names.iter().map(|name| {
         let Some(name) = name else { return Ok(None) };
-        let found = known.session.settings.iter().find(|(setting, _)| setting.eq_ignore_ascii_case(name));
+        let found = input.session.settings.iter().find(|(setting, _)| setting.eq_ignore_ascii_case(name));
         match found {
             Some((_, value)) => Ok(Some(value.as_str())),
             None if is_lenient => Ok(None),
@@ -239,7 +239,7 @@ fn current_setting(known: &Known, arguments: &[ArrayRef], _rows: usize) -> Resul
     Ok(Arc::new(values.collect::<Result<StringArray>>()?))
 }
 
-fn col_description(known: &Known, arguments: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
+fn col_description(input: &CatalogueInput, arguments: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
     let number = |position: usize| -> Result<Int64Array> {
         let array = cast(arguments.get(position).ok_or_else(missing)?, &DataType::Int64)?;
         Ok(array.as_primitive::<Int64Type>().clone())
@@ -247,14 +247,14 @@ fn col_description(known: &Known, arguments: &[ArrayRef], _rows: usize) -> Resul
     let (oids, numbers) = (number(0)?, number(1)?);
     let doc = |(oid, number): (Option<i64>, Option<i64>)| {
         let position = usize::try_from(number?).ok()?.checked_sub(1)?;
-        let column = known.table_of(oid?)?.columns.get(position)?;
+        let column = input.table_of(oid?)?.columns.get(position)?;
         (!column.doc.is_empty()).then(|| column.doc.to_owned())
     };
     Ok(Arc::new(oids.iter().zip(numbers.iter()).map(doc).collect::<StringArray>()))
 }
 
 /// Everybody may read, and nobody may write.
-fn privilege(_known: &Known, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+fn privilege(_input: &CatalogueInput, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let Some(last) = arguments.len().checked_sub(1) else { return Err(missing()) };
     let privileges = texts(arguments, last)?;
     let may = |privilege: Option<&str>| {
@@ -274,7 +274,7 @@ fn quoted_name(text: &str) -> String {
 }
 
 /// The parts of a name with dots.
-fn parse_ident(_known: &Known, arguments: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
+fn parse_ident(_input: &CatalogueInput, arguments: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
     let mut builder = ListBuilder::new(StringBuilder::new());
     for name in &texts(arguments, 0)? {
         let parts: Vec<_> = name.unwrap_or_default().split('.').map(|part| Some(part.trim_matches('"'))).collect();
@@ -283,7 +283,7 @@ fn parse_ident(_known: &Known, arguments: &[ArrayRef], _rows: usize) -> Result<A
     Ok(Arc::new(builder.finish()))
 }
 
-fn array_to_string(_known: &Known, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+fn array_to_string(_input: &CatalogueInput, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let list = arguments.first().ok_or_else(missing)?;
     let Some(list) = list.as_list_opt::<i32>() else { return Ok(same_text(None, rows)) };
     let separators = texts(arguments, 1)?;
@@ -305,7 +305,7 @@ fn bound(arguments: &[ArrayRef], rows: usize, of: impl Fn(i64) -> i64) -> Result
 }
 
 /// The number that the text of a cast to `regclass` stands for.
-pub(super) fn regclass(text: &str, known: &Known) -> Option<i64> {
+pub(super) fn regclass(text: &str, input: &CatalogueInput) -> Option<i64> {
     let plain = text.replace('"', "");
     let name = plain.strip_prefix("pg_catalog.").or_else(|| plain.strip_prefix("public.")).unwrap_or(&plain);
     match name {
@@ -320,7 +320,7 @@ pub(super) fn regclass(text: &str, known: &Known) -> Option<i64> {
         "pg_attrdef" => Some(2604),
         "pg_extension" => Some(3079),
         name if super::relations::is_empty(name) => Some(0),
-        name => name.parse().ok().or_else(|| known.table_oid(name)),
+        name => name.parse().ok().or_else(|| input.table_oid(name)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The relations of `information_schema` (ISO/IEC 9075-11) that tools ask for.
 
-use super::known::Known;
+use super::input::CatalogueInput;
 use super::relation::{Cell, Relation};
 use crate::kinds::PgKind;
 
@@ -39,12 +39,12 @@ pub(super) const COLUMNS: &[(&str, &str)] = &[
 ];
 
 /// All relations.
-pub(super) fn all(known: &Known) -> Vec<Relation> {
-    COLUMNS.iter().map(|(name, columns)| Relation::new(name, columns, rows(name, known))).collect()
+pub(super) fn all(input: &CatalogueInput) -> Vec<Relation> {
+    COLUMNS.iter().map(|(name, columns)| Relation::new(name, columns, rows(name, input))).collect()
 }
 
-fn rows(name: &str, known: &Known) -> Vec<Vec<Cell>> {
-    let (database, user) = (known.session.database.as_str(), known.session.user.as_str());
+fn rows(name: &str, input: &CatalogueInput) -> Vec<Vec<Cell>> {
+    let (database, user) = (input.session.database.as_str(), input.session.user.as_str());
     match name {
         "schemata" => {
             let schema = |name: &str| vec![database.into(), name.into(), user.into()];
@@ -54,9 +54,9 @@ fn rows(name: &str, known: &Known) -> Vec<Vec<Cell>> {
             let table = |name: &str| {
                 vec![database.into(), "public".into(), name.into(), "BASE TABLE".into(), "NO".into(), "NO".into()]
             };
-            known.tables.iter().map(|found| table(&found.name)).collect()
+            input.tables.iter().map(|found| table(&found.name)).collect()
         }
-        "columns" => known.tables.iter().flat_map(|table| columns(database, table)).collect(),
+        "columns" => input.tables.iter().flat_map(|table| columns(database, table)).collect(),
         _ => Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! The relations of `pg_catalog`.
 
-use super::known::{CATALOG_OID, CLASS_OID, INFORMATION_OID, Known, OWNER_OID, PUBLIC_OID};
+use super::input::{CATALOG_OID, CLASS_OID, CatalogueInput, INFORMATION_OID, OWNER_OID, PUBLIC_OID};
 use super::relation::{Cell, Relation};
 use super::type_rows;
 use crate::kinds::PgKind;
@@ -157,11 +157,11 @@ pub(super) fn is_empty(name: &str) -> bool {
 }
 
 /// All relations.
-pub(super) fn all(known: &Known) -> Vec<Relation> {
-    COLUMNS.iter().map(|(name, columns)| Relation::new(name, columns, rows(name, known))).collect()
+pub(super) fn all(input: &CatalogueInput) -> Vec<Relation> {
+    COLUMNS.iter().map(|(name, columns)| Relation::new(name, columns, rows(name, input))).collect()
 }
 
-fn rows(name: &str, known: &Known) -> Vec<Vec<Cell>> {
+fn rows(name: &str, input: &CatalogueInput) -> Vec<Vec<Cell>> {
     match name {
         "pg_namespace" => {
             let schema = |oid: i64, name: &str| vec![oid.into(), name.into(), OWNER_OID.into(), Cell::Null];
@@ -171,23 +171,23 @@ fn rows(name: &str, known: &Known) -> Vec<Vec<Cell>> {
                 schema(INFORMATION_OID, "information_schema"),
             ]
         }
-        "pg_class" => known.tables.iter().enumerate().map(|(position, table)| class(position, table)).collect(),
+        "pg_class" => input.tables.iter().enumerate().map(|(position, table)| class(position, table)).collect(),
         "pg_attribute" => {
-            known.tables.iter().enumerate().flat_map(|(position, table)| attributes(position, table)).collect()
+            input.tables.iter().enumerate().flat_map(|(position, table)| attributes(position, table)).collect()
         }
         "pg_type" => type_rows::rows(),
-        "pg_database" => vec![database(&known.session.database)],
-        "pg_description" => descriptions(known),
-        "pg_roles" => vec![role(&known.session.user)],
+        "pg_database" => vec![database(&input.session.database)],
+        "pg_description" => descriptions(input),
+        "pg_roles" => vec![role(&input.session.user)],
         "pg_user" => {
-            let mut user: Vec<Cell> = vec![known.session.user.as_str().into(), OWNER_OID.into()];
+            let mut user: Vec<Cell> = vec![input.session.user.as_str().into(), OWNER_OID.into()];
             user.extend([Cell::Bool(false), Cell::Bool(false), Cell::Bool(false), Cell::Bool(false)]);
             vec![user]
         }
-        "pg_settings" => known.session.settings.iter().map(|(name, value)| setting(name, value)).collect(),
+        "pg_settings" => input.session.settings.iter().map(|(name, value)| setting(name, value)).collect(),
         "pg_tables" => {
             let table = |name: &str| {
-                let user = known.session.user.as_str();
+                let user = input.session.user.as_str();
                 vec![
                     "public".into(),
                     name.into(),
@@ -199,7 +199,7 @@ fn rows(name: &str, known: &Known) -> Vec<Vec<Cell>> {
                     false.into(),
                 ]
             };
-            known.tables.iter().map(|found| table(&found.name)).collect()
+            input.tables.iter().map(|found| table(&found.name)).collect()
         }
         "pg_am" => vec![vec![2.into(), "heap".into(), "heap_tableam_handler".into(), "t".into()]],
         "pg_tablespace" => vec![vec![1663.into(), "pg_default".into(), OWNER_OID.into(), Cell::Null, Cell::Null]],
@@ -209,14 +209,14 @@ fn rows(name: &str, known: &Known) -> Vec<Vec<Cell>> {
 
 fn class(position: usize, table: &weir_sql::TableDescription) -> Vec<Cell> {
     vec![
-        Known::oid(position).into(),
+        CatalogueInput::oid(position).into(),
         table.name.as_str().into(),
         PUBLIC_OID.into(),
         0.into(),
         0.into(),
         OWNER_OID.into(),
         2.into(),
-        Known::oid(position).into(),
+        CatalogueInput::oid(position).into(),
         0.into(),
         0.into(),
         (-1).into(),
@@ -250,7 +250,7 @@ fn attributes(position: usize, table: &weir_sql::TableDescription) -> Vec<Vec<Ce
     let attribute = |(number, column): (i64, &weir_sql::ColumnDescription)| -> Vec<Cell> {
         let kind = PgKind::of_field(&column.field);
         vec![
-            Known::oid(position).into(),
+            CatalogueInput::oid(position).into(),
             column.field.name().as_str().into(),
             i64::from(kind.oid()).into(),
             (-1).into(),
@@ -322,15 +322,15 @@ fn setting(name: &str, value: &str) -> Vec<Cell> {
 }
 
 /// What tables and columns hold, in words.
-fn descriptions(known: &Known) -> Vec<Vec<Cell>> {
+fn descriptions(input: &CatalogueInput) -> Vec<Vec<Cell>> {
     let described = |oid: i64, number: i64, doc: &str| -> Vec<Cell> {
         vec![oid.into(), CLASS_OID.into(), number.into(), doc.into()]
     };
     let mut rows = Vec::new();
-    for (position, table) in known.tables.iter().enumerate() {
-        rows.push(described(Known::oid(position), 0, table.doc));
+    for (position, table) in input.tables.iter().enumerate() {
+        rows.push(described(CatalogueInput::oid(position), 0, table.doc));
         let columns = (1..).zip(&table.columns).filter(|(_, column)| !column.doc.is_empty());
-        rows.extend(columns.map(|(number, column)| described(Known::oid(position), number, column.doc)));
+        rows.extend(columns.map(|(number, column)| described(CatalogueInput::oid(position), number, column.doc)));
     }
     rows
 }

@@ -17,24 +17,24 @@ use datafusion::sql::sqlparser::parser::Parser;
 use weir_sql::{Reason, Refusal};
 
 use super::functions::regclass;
-use super::known::{CATALOG_OID, INFORMATION, Known, PUBLIC_OID};
+use super::input::{CATALOG_OID, CatalogueInput, INFORMATION, PUBLIC_OID};
 use super::{information, relations};
 use crate::kinds::PgKind;
 
 /// The statement as the engine takes it. One that cannot be parsed here is left to the engine, which says what is wrong.
-pub(super) fn rewritten<'a>(text: &'a str, known: &Known) -> Result<Cow<'a, str>, Refusal> {
+pub(super) fn rewritten<'a>(text: &'a str, input: &CatalogueInput) -> Result<Cow<'a, str>, Refusal> {
     let Ok(mut statements) = Parser::parse_sql(&PostgreSqlDialect {}, text) else { return Ok(Cow::Borrowed(text)) };
     let [statement @ (Statement::Query(_) | Statement::Explain { .. })] = statements.as_mut_slice() else {
         return Ok(Cow::Borrowed(text));
     };
-    match VisitMut::visit(statement, &mut Rewriter { known }) {
+    match VisitMut::visit(statement, &mut Rewriter { input }) {
         ControlFlow::Continue(()) => Ok(Cow::Owned(statement.to_string())),
         ControlFlow::Break(refusal) => Err(refusal),
     }
 }
 
 struct Rewriter<'a> {
-    known: &'a Known,
+    input: &'a CatalogueInput,
 }
 
 impl VisitorMut for Rewriter<'_> {
@@ -70,7 +70,7 @@ impl VisitorMut for Rewriter<'_> {
             *expression = value;
         } else if let Expr::Subquery(query) = expression {
             single_value(query);
-        } else if let Some(list) = in_search_path(expression, self.known) {
+        } else if let Some(list) = in_search_path(expression, self.input) {
             *expression = list;
         }
         ControlFlow::Continue(())
@@ -103,7 +103,7 @@ impl VisitorMut for Rewriter<'_> {
             Expr::Collate { expr, .. } => *expression = std::mem::replace(expr, null()),
             Expr::Cast { expr, data_type, kind, .. } => {
                 let (inner, name) = (std::mem::replace(expr.as_mut(), null()), type_name(data_type));
-                *expression = match cast_to(inner, &name, data_type, kind, self.known) {
+                *expression = match cast_to(inner, &name, data_type, kind, self.input) {
                     Ok(expression) => expression,
                     Err(refusal) => return ControlFlow::Break(refusal),
                 };
@@ -152,15 +152,15 @@ fn bound_of_schemas(function: &Function) -> Option<i64> {
 }
 
 /// `schema IN (SELECT ...)` over the schemas of the search path, as Grafana asks for each of them by its number, as a list.
-fn in_search_path(expression: &mut Expr, known: &Known) -> Option<Expr> {
+fn in_search_path(expression: &mut Expr, input: &CatalogueInput) -> Option<Expr> {
     let Expr::InSubquery { expr, subquery, negated } = expression else { return None };
     let text = subquery.to_string().to_lowercase();
     if !(text.contains("generate_series(") && text.contains("current_setting('search_path')")) {
         return None;
     }
-    let path = known.session.settings.iter().find(|(name, _)| *name == "search_path").map(|(_, path)| path.as_str());
+    let path = input.session.settings.iter().find(|(name, _)| *name == "search_path").map(|(_, path)| path.as_str());
     let schemas = path.unwrap_or("public").split(',').map(|schema| schema.trim().trim_matches('"'));
-    let schemas = schemas.map(|schema| if schema == "$user" { known.session.user.as_str() } else { schema });
+    let schemas = schemas.map(|schema| if schema == "$user" { input.session.user.as_str() } else { schema });
     let list = schemas.map(|schema| Expr::value(Value::SingleQuotedString(schema.to_owned()))).collect();
     let expr = Box::new(std::mem::replace(expr.as_mut(), null()));
     Some(Expr::InList { expr, list, negated: *negated })
@@ -209,7 +209,13 @@ fn call(name: &str, argument: &Expr) -> Expr {
         .unwrap_or_else(|_| null())
 }
 
-fn cast_to(inner: Expr, name: &str, data_type: &DataType, kind: &CastKind, known: &Known) -> Result<Expr, Refusal> {
+fn cast_to(
+    inner: Expr,
+    name: &str,
+    data_type: &DataType,
+    kind: &CastKind,
+    input: &CatalogueInput,
+) -> Result<Expr, Refusal> {
     let text = match &inner {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text.clone()),
@@ -227,7 +233,7 @@ fn cast_to(inner: Expr, name: &str, data_type: &DataType, kind: &CastKind, known
     };
     Ok(match (name, text) {
         ("regclass", Some(text)) => number(
-            regclass(&text, known)
+            regclass(&text, input)
                 .ok_or_else(|| Refusal::new(Reason::UnknownTable, format!("no table '{}'", text.escape_debug())))?,
         ),
         ("regclass", None) if matches!(&inner, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) => {

@@ -1,6 +1,6 @@
 //! The rows of `pg_type`.
 
-use super::known::{CATALOG_OID, OWNER_OID};
+use super::input::{CATALOG_OID, OWNER_OID};
 use super::relation::Cell;
 use crate::kinds::PgKind;
 

@@ -24,14 +24,14 @@ pub(crate) struct AtOffset<F> {
     pub octets: u64,
 }
 
-/// Reads on from an offset of its own.
+/// Reads from an offset of its own, which other readers of the file do not move.
 #[derive(Debug)]
-pub(crate) struct Onwards<F> {
+pub(crate) struct OffsetReader<F> {
     file: F,
     offset: u64,
 }
 
-impl<F: Borrow<File>> Read for Onwards<F> {
+impl<F: Borrow<File>> Read for OffsetReader<F> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let count = self.file.borrow().read_at(to, self.offset)?;
         self.offset += count as u64;
@@ -46,10 +46,10 @@ impl<F: Send + Sync> Length for AtOffset<F> {
 }
 
 impl<F: Borrow<File> + Clone + Send + Sync> ChunkReader for AtOffset<F> {
-    type T = BufReader<Onwards<F>>;
+    type T = BufReader<OffsetReader<F>>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(BufReader::with_capacity(BUFFER_OCTETS, Onwards { file: self.file.clone(), offset: start }))
+        Ok(BufReader::with_capacity(BUFFER_OCTETS, OffsetReader { file: self.file.clone(), offset: start }))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {

@@ -11,9 +11,9 @@ use weir_archive::{PageSet, SegmentIndex};
 use weir_filter::Predicate;
 use weir_flow::{Column, ColumnType};
 
-use super::Wanted;
+use super::ScanSpec;
 use super::prune::{self, Pages};
-use super::wanted::flow_batch;
+use super::spec::flow_batch;
 use super::window::WindowEnd;
 use crate::QueryError;
 
@@ -65,7 +65,7 @@ pub(super) trait PageColumns {
 
 impl PagedFilter {
     /// The filter and the window of what is wanted.
-    pub(super) fn of_wanted(wanted: &Wanted, index: Option<&SegmentIndex>) -> Result<Self, QueryError> {
+    pub(super) fn of_wanted(wanted: &ScanSpec, index: Option<&SegmentIndex>) -> Result<Self, QueryError> {
         let mut parts = Vec::new();
         let mut among = index.map(|index| PageSet::all(index.pages()));
         for end in &wanted.window {

@@ -8,7 +8,7 @@ use weir_archive::{Segment, Snapshot, TailFrame};
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
-use super::Wanted;
+use super::ScanSpec;
 use super::every::Every;
 use super::file::SegmentFile;
 use super::frame;
@@ -31,12 +31,12 @@ const UNITS_PER_SEGMENT: usize = 32;
 /// The flows of a snapshot that pass a filter, in units of work; see the [module](super).
 #[derive(Debug)]
 pub struct FlowScan {
-    wanted: Arc<Wanted>,
+    wanted: Arc<ScanSpec>,
     segments: Vec<Segment>,
     frames: Vec<TailFrame>,
     batches: Vec<FlowBatch>,
     unit_pages_max: usize,
-    /// Of the pages and deliveries that may have wanted flows, one of so many is read.
+    /// One of `one_of` pages and deliveries that may have selected flows is read.
     one_of: usize,
     progress: Arc<Progress>,
     state: Mutex<State>,
@@ -72,7 +72,7 @@ pub fn columns_with_values(snapshot: &Snapshot, segment: &Segment) -> Result<Vec
 
 impl FlowSources {
     /// The flows that are wanted, in units of work.
-    pub(crate) fn scan(&self, wanted: &Wanted, options: &QueryOptions) -> FlowScan {
+    pub(crate) fn scan(&self, wanted: &ScanSpec, options: &QueryOptions) -> FlowScan {
         FlowScan::of(self, wanted.clone(), &options.progress)
     }
 }
@@ -87,23 +87,8 @@ impl FlowScan {
         columns: impl IntoIterator<Item = Column>,
         progress: &Arc<Progress>,
     ) -> Self {
-        let wanted = Wanted::of(predicate, window, columns);
+        let wanted = ScanSpec::of(predicate, window, columns);
         Self::of(&FlowSources::of(snapshot, window, progress), wanted, progress)
-    }
-
-    /// As [`new`](Self::new), of some segments of the snapshot only, and of its tail if it is wanted. Nothing is counted of
-    /// segments that are left out: whoever leaves them out knows why.
-    pub fn of_segments(
-        snapshot: &Arc<Snapshot>,
-        segments: Vec<Segment>,
-        has_tail: bool,
-        window: &TimeWindow,
-        predicate: Predicate,
-        columns: impl IntoIterator<Item = Column>,
-        progress: &Arc<Progress>,
-    ) -> Self {
-        let sources = FlowSources::of_segments(snapshot, segments, has_tail);
-        Self::of(&sources, Wanted::of(predicate, window, columns), progress)
     }
 
     /// The flows of batches, of no archive or already read, that pass the filter, with these columns.
@@ -113,13 +98,15 @@ impl FlowScan {
         columns: impl IntoIterator<Item = Column>,
         progress: &Arc<Progress>,
     ) -> Self {
-        let wanted = Wanted::of(predicate, &TimeWindow::default(), columns);
+        let wanted = ScanSpec::of(predicate, &TimeWindow::default(), columns);
         Self::of(&FlowSources::of_batches(batches), wanted, progress)
     }
 
-    pub(crate) fn of(sources: &FlowSources, wanted: Wanted, progress: &Arc<Progress>) -> Self {
+    /// The flows of `sources` that `spec` selects. Opens no file. Segments that are not among the sources are not counted in
+    /// `progress`.
+    pub fn of(sources: &FlowSources, spec: ScanSpec, progress: &Arc<Progress>) -> Self {
         Self {
-            wanted: Arc::new(wanted),
+            wanted: Arc::new(spec),
             segments: sources.segments.clone(),
             frames: sources.frames.clone(),
             batches: sources.batches.clone(),

@@ -4,14 +4,14 @@ use weir_archive::{FrameDigest, TailFrame};
 use weir_filter::{AddressSet, Predicate, Test};
 use weir_flow::{Column, FlowBatch};
 
-use super::Wanted;
+use super::ScanSpec;
 use crate::QueryError;
 
 /// Hosts of a set that are looked up one by one; of larger sets every frame may have one.
 const HOSTS_MAX: u128 = 64;
 
 /// Whether a flow of the frame may be wanted, by what the frame says about them.
-pub(crate) fn may_have(frame: &TailFrame, wanted: &Wanted) -> bool {
+pub(crate) fn may_have(frame: &TailFrame, wanted: &ScanSpec) -> bool {
     if frame.flows() == 0 {
         return false;
     }
@@ -21,7 +21,7 @@ pub(crate) fn may_have(frame: &TailFrame, wanted: &Wanted) -> bool {
 }
 
 /// Reads the wanted columns of a frame; `None` when it has no flows.
-pub(super) fn read(frame: &TailFrame, wanted: &Wanted) -> Result<Option<FlowBatch>, QueryError> {
+pub(super) fn read(frame: &TailFrame, wanted: &ScanSpec) -> Result<Option<FlowBatch>, QueryError> {
     let flows = frame.read_flows(&wanted.columns)?;
     flows.map(FlowBatch::try_new).transpose().map_err(|error| QueryError::Source(error.into()))
 }

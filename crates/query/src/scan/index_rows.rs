@@ -2,12 +2,12 @@
 
 use weir_archive::SegmentIndex;
 
-use super::Wanted;
+use super::ScanSpec;
 use super::filter::PagedFilter;
 use crate::QueryError;
 
 /// Rows of the pages that may have wanted flows. Reads lists of hosts where the filter has addresses, and no page.
-pub(crate) fn rows_left(index: &SegmentIndex, wanted: &Wanted) -> Result<u64, QueryError> {
+pub(crate) fn rows_left(index: &SegmentIndex, wanted: &ScanSpec) -> Result<u64, QueryError> {
     let filter = PagedFilter::of_wanted(wanted, Some(index))?;
     let rows_of = |page: usize| {
         let rows = index.page_rows(page);

@@ -33,18 +33,18 @@ mod page;
 mod plan;
 mod prune;
 mod segment_plan;
+mod spec;
 mod unit;
-mod wanted;
 mod window;
 
 pub use flow_scan::{FlowScan, SEGMENTS_AHEAD_MAX, columns_with_values};
+pub use spec::ScanSpec;
 pub use unit::ScanUnit;
 
 pub use crate::decode::PageDecoder;
 
 pub(crate) use frame::may_have as frame_may_have;
 pub(crate) use index_rows::rows_left;
-pub(crate) use wanted::Wanted;
 pub(crate) use window::may_have;
 
 #[allow(unused_imports, reason = "named in the documentation")]

@@ -7,10 +7,10 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 use weir_flow::{Column, FlowBatch};
 
-use super::Wanted;
+use super::ScanSpec;
 use super::filter::{PageColumns, RowMask};
 use super::segment_plan::SegmentPlan;
-use super::wanted::flow_batch;
+use super::spec::flow_batch;
 use crate::QueryError;
 use crate::decode::PageDecoder;
 
@@ -29,7 +29,7 @@ enum DecodedColumn {
 /// Reads pages of a row group, one after the other.
 pub(super) struct PagesReader<'a> {
     segment: &'a SegmentPlan,
-    wanted: &'a Wanted,
+    wanted: &'a ScanSpec,
     decoder: &'a mut PageDecoder,
     group: usize,
     page: usize,
@@ -41,7 +41,7 @@ pub(super) struct PagesReader<'a> {
 impl<'a> PagesReader<'a> {
     pub(super) fn new(
         segment: &'a SegmentPlan,
-        wanted: &'a Wanted,
+        wanted: &'a ScanSpec,
         decoder: &'a mut PageDecoder,
         group: usize,
     ) -> Self {

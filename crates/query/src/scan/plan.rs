@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_archive::{PageSet, Segment, Snapshot};
 use weir_filter::Predicate;
 
-use super::Wanted;
+use super::ScanSpec;
 use super::every::Every;
 use super::file::SegmentFile;
 use super::filter::PagedFilter;
@@ -18,7 +18,7 @@ use crate::{Progress, QueryError};
 /// `every` are read. `length` says how many pages a unit has at most, of as many as are read.
 pub(super) fn plan(
     (segment, snapshot): (&Segment, Option<&Snapshot>),
-    (wanted, every): (&Arc<Wanted>, Every),
+    (wanted, every): (&Arc<ScanSpec>, Every),
     progress: &Arc<Progress>,
     length: impl Fn(usize) -> usize,
 ) -> Result<VecDeque<UnitContent>, QueryError> {

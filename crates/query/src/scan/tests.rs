@@ -11,7 +11,7 @@ use weir_filter::Predicate;
 use weir_flow::{Column, Delivery, Table};
 use weir_generate::TrafficModel;
 
-use super::{FlowScan, PageDecoder, Wanted};
+use super::{FlowScan, PageDecoder, ScanSpec};
 use crate::archive::answer;
 use crate::flows::FlowSources;
 use crate::run::share_out_from;
@@ -206,7 +206,7 @@ fn filters_by_page_have_the_rows_of_filters_by_batch() {
     ] {
         for window in windows {
             let predicate = weir_filter::parse(filter).expect("a filter");
-            let wanted = Wanted::of(predicate.clone(), &window, [Column::Start, Column::Bytes]);
+            let wanted = ScanSpec::of(predicate.clone(), &window, [Column::Start, Column::Bytes]);
             let expected: usize = batches
                 .iter()
                 .map(|batch| {

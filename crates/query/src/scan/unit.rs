@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_archive::TailFrame;
 use weir_flow::FlowBatch;
 
-use super::Wanted;
+use super::ScanSpec;
 use super::frame;
 use super::page::PagesReader;
 use super::segment_plan::SegmentPlan;
@@ -17,7 +17,7 @@ use crate::{Progress, QueryError};
 pub struct ScanUnit {
     pub(super) number: u64,
     pub(super) content: UnitContent,
-    pub(super) wanted: Arc<Wanted>,
+    pub(super) wanted: Arc<ScanSpec>,
     pub(super) progress: Arc<Progress>,
 }
 

@@ -1,4 +1,4 @@
-//! Keys of one source of sums, with what is known of each.
+//! Keys of one source of sums, with the value of each.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use weir_flow::FlowBatch;
 
 use crate::group::{Counters, Key, KeyLayout, RankingCounter, Rows, Sums};
 
-/// The number that decides about a group.
+/// The number that a group is ranked by.
 pub(super) fn decisive(lean: RankingCounter, sums: &Sums) -> u64 {
     match lean {
         RankingCounter::Flows => sums.flows,
@@ -16,14 +16,14 @@ pub(super) fn decisive(lean: RankingCounter, sums: &Sums) -> u64 {
     }
 }
 
-/// What a list knows of a key.
+/// The value that a list has of a key: the number that it is ranked by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
-    /// What decides, and that there is nothing to look up.
+pub(super) enum ListedValue {
+    /// The value, and all other sums are known too.
     All(u64),
-    /// What decides.
+    /// The value; other sums must be looked up.
     Decisive(u64),
-    /// That it has no more than the bound of the list.
+    /// The key is not in the list, so its value is the bound of the list at most.
     AtMost(u64),
 }
 
@@ -31,11 +31,11 @@ pub(super) enum Known {
 #[derive(Debug)]
 pub(super) struct SortedKeys<K> {
     keys: Vec<K>,
-    /// What decides.
+    /// The value of each key.
     values: Vec<u64>,
     /// The row of each key, in a table that has everything else; empty when that must be looked up.
     rows: Vec<u32>,
-    /// What has been looked up.
+    /// Sums that have been looked up; `None` of a key without flows.
     looked_up: BTreeMap<K, Option<Sums>>,
 }
 
@@ -59,31 +59,31 @@ impl<K: Key> SortedKeys<K> {
         Self { keys, values, rows: Vec::new(), looked_up: BTreeMap::new() }
     }
 
-    /// What decides, of each key.
+    /// The value of each key.
     pub(super) fn values(&self) -> &[u64] {
         &self.values
     }
 
-    /// The keys of which what decides is at least `value`.
+    /// The keys whose value is at least `value`.
     pub(super) fn from(&self, value: u64) -> impl Iterator<Item = &K> {
         self.keys.iter().zip(&self.values).filter(move |(_, own)| **own >= value).map(|(key, _)| key)
     }
 
-    /// What is known of a key in a list whose other keys have at most `bound`.
-    pub(super) fn known(&self, key: &K, bound: Option<u64>, lean: RankingCounter) -> Known {
+    /// The value of a key in a list whose other keys have at most `bound`.
+    pub(super) fn listed_value(&self, key: &K, bound: Option<u64>, lean: RankingCounter) -> ListedValue {
         match (self.keys.binary_search(key), bound) {
             _ if self.looked_up.contains_key(key) => {
                 let sums = self.looked_up.get(key).and_then(Option::as_ref);
-                Known::All(sums.map_or(0, |sums| decisive(lean, sums)))
+                ListedValue::All(sums.map_or(0, |sums| decisive(lean, sums)))
             }
-            (Ok(at), _) if self.rows.is_empty() => Known::Decisive(self.values[at]),
-            (Ok(at), _) => Known::All(self.values[at]),
-            (Err(_), Some(bound)) => Known::AtMost(bound),
-            (Err(_), None) => Known::All(0),
+            (Ok(at), _) if self.rows.is_empty() => ListedValue::Decisive(self.values[at]),
+            (Ok(at), _) => ListedValue::All(self.values[at]),
+            (Err(_), Some(bound)) => ListedValue::AtMost(bound),
+            (Err(_), None) => ListedValue::All(0),
         }
     }
 
-    /// What a key has, of which all is known.
+    /// The sums of a key, if all are known.
     pub(super) fn sums(&self, key: &K, table: Option<&FlowBatch>) -> Option<Sums> {
         if let Some(sums) = self.looked_up.get(key) {
             return *sums;
@@ -92,7 +92,7 @@ impl<K: Key> SortedKeys<K> {
         Some(Counters::of(table?).row(*self.rows.get(at)? as usize))
     }
 
-    /// Remembers what these keys were found to have: those that `found` lacks have nothing.
+    /// Keeps the sums of keys that were looked up; keys that are not in `found` have no flows.
     pub(super) fn learn(&mut self, asked: impl IntoIterator<Item = K>, found: impl IntoIterator<Item = Rows<K, Sums>>) {
         self.looked_up.extend(asked.into_iter().map(|key| (key, None)));
         for rows in found {

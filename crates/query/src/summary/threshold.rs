@@ -7,13 +7,13 @@
 //! Fagin, Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have
 //! to be looked up, or the bounds are too wide, the ranking stays open.
 
-use super::lists::{Known, List, SortedKeys, keys_of};
+use super::lists::{List, ListedValue, SortedKeys, keys_of};
 use super::table::Table;
 use crate::flows::FlowSources;
 use crate::group::{Grouping, Key, KeySet, Part, RankingCounter, Rows, Sums, add_saturating};
 use crate::passes::all_passes;
 use crate::run::share_out;
-use crate::scan::Wanted;
+use crate::scan::ScanSpec;
 use crate::{FlowQuery, QueryError, QueryOptions};
 
 /// Keys that are looked up in one list, at most: as many as the index is asked for.
@@ -99,7 +99,7 @@ fn read_list(
     lean: RankingCounter,
     options: &QueryOptions,
 ) -> Result<List, QueryError> {
-    let wanted = Wanted::new(question, grouping.lean_columns(lean));
+    let wanted = ScanSpec::new(question, grouping.lean_columns(lean));
     let mut grouping = Grouping { sorting: None, limit: None, ..grouping.clone() };
     let parts = all_passes::<u64>(left, &wanted, &mut grouping, &lean, None, options)?;
     let (mut short, mut long) = (Vec::new(), Vec::new());
@@ -206,9 +206,9 @@ impl Ranking<'_> {
     fn between<K: Key>(&self, key: &K, keyed: impl Fn(&List) -> &SortedKeys<K>) -> Bounds {
         let mut sum = Bounds { least: 0, most: 0 };
         for list in &self.lists {
-            let (least, most) = match keyed(list).known(key, list.bound, self.lean) {
-                Known::All(value) | Known::Decisive(value) => (value, value),
-                Known::AtMost(bound) => (0, bound),
+            let (least, most) = match keyed(list).listed_value(key, list.bound, self.lean) {
+                ListedValue::All(value) | ListedValue::Decisive(value) => (value, value),
+                ListedValue::AtMost(bound) => (0, bound),
             };
             add_saturating(&mut sum.least, least);
             add_saturating(&mut sum.most, most);
@@ -268,7 +268,7 @@ impl Ranking<'_> {
         };
         // as a filter, not only as a hint: of pages without such a key nothing but the key is decoded then
         let question = FlowQuery { filter: grouping.hint(only), ..self.question.clone() };
-        let wanted = Wanted::new(&question, grouping.columns());
+        let wanted = ScanSpec::new(&question, grouping.columns());
         all_passes::<Sums>(flows, &wanted, &mut grouping, &(), Some(only), self.options)
     }
 
@@ -289,11 +289,11 @@ impl Ranking<'_> {
     /// Candidates of which a list does not know everything.
     fn missing(&self, list: &List, candidates: &Candidates) -> KeySet {
         let mut only = KeySet::default();
-        let is_missing = |known| !matches!(known, Known::All(_));
+        let is_missing = |known| !matches!(known, ListedValue::All(_));
         let short = candidates.short.iter();
-        only.short.extend(short.filter(|key| is_missing(list.short.known(key, list.bound, self.lean))));
+        only.short.extend(short.filter(|key| is_missing(list.short.listed_value(key, list.bound, self.lean))));
         let long = candidates.long.iter();
-        only.long.extend(long.filter(|key| is_missing(list.long.known(key, list.bound, self.lean))).cloned());
+        only.long.extend(long.filter(|key| is_missing(list.long.listed_value(key, list.bound, self.lean))).cloned());
         only
     }
 }

@@ -17,7 +17,7 @@ use crate::group::{Sums, rows_of};
 use crate::options::go_on;
 use crate::passes::decoder;
 use crate::run::share_out_from;
-use crate::scan::Wanted;
+use crate::scan::ScanSpec;
 use crate::{FlowQuery, QueryError, Select, TimeWindow};
 
 /// What flows amount to.
@@ -161,7 +161,7 @@ impl Archive {
         let select = Select::List { columns: Vec::new(), sorting: None, limit: None };
         let question = FlowQuery { filter: filter.clone(), window: *window, select, scaled: false };
         let counted = [Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
-        let wanted = Wanted::new(&question, counted);
+        let wanted = ScanSpec::new(&question, counted);
         let scan = flows.scan(&wanted, &self.options);
         let make = || Ok((decoder()?, Minutes::new()));
         let threads = self.options.threads.min(scan.units_max());

@@ -79,10 +79,10 @@ pub(crate) struct Advice {
 impl Advice {
     fn of(finding: Finding) -> Self {
         Self {
-            finding: finding.ailment.name(),
+            finding: finding.kind.name(),
             severity: finding.severity.name(),
             evidence: finding.evidence,
-            remedy: finding.ailment.remedy(),
+            remedy: finding.kind.remedy(),
         }
     }
 }

@@ -17,7 +17,7 @@ use weir_formats::text_body::{self, TextForm};
 use super::extract::Params;
 use crate::access::Asker;
 use crate::body::{ARROW_STREAM, json};
-use crate::ingesting::{Awaited, Ingesting, Waited};
+use crate::ingesting::{Ingesting, PendingReceipts, WaitOutcome};
 use crate::moment::now_ms;
 use crate::problem::{Answered, Problem};
 use crate::service::Service;
@@ -60,7 +60,7 @@ enum BodyForm {
 }
 
 impl BodyForm {
-    /// What a request says of its body.
+    /// The form of the body by its `Content-Type`.
     fn of(headers: &HeaderMap) -> Answered<Self> {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         match kind.split(';').next().map(str::trim) {
@@ -75,7 +75,7 @@ impl BodyForm {
     }
 }
 
-/// Why nothing of a body is taken, for who sent it.
+/// The answer to a sender whose body cannot be read.
 fn unreadable(error: &StreamError) -> Problem {
     let problem = match error {
         StreamError::TooLarge { .. } => Problem::too_large(error.to_string()),
@@ -150,26 +150,26 @@ pub(crate) async fn ingest(
     };
     let taken = tokio::task::spawn_blocking(work).await;
     let (answer, awaited) = taken.map_err(|_| Problem::internal("the body of the request could not be read"))??;
-    // nothing is held meanwhile but the connection
+    // only the connection is held meanwhile
     let waited = match awaited {
         Some(awaited) => awaited.wait(ingesting.durable_max).await?,
-        None => Waited::NotYet,
+        None => WaitOutcome::NotYet,
     };
     let answer = match waited {
-        Waited::Durable(position) => IngestAnswer { is_durable: true, position: Some(position), ..answer },
-        Waited::NotYet => answer,
+        WaitOutcome::Durable(position) => IngestAnswer { is_durable: true, position: Some(position), ..answer },
+        WaitOutcome::NotYet => answer,
     };
     let status = if answer.is_durable { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, json(&answer)?).into_response())
 }
 
-/// Puts flows into the queue, and says what to wait for.
+/// Puts flows into the queue, and returns the receipts to wait for.
 fn taken(
     intake: &Intake,
     flows: Vec<FlowBatch>,
     body_octets: usize,
     wait: WaitParam,
-) -> Answered<(IngestAnswer, Option<Awaited>)> {
+) -> Answered<(IngestAnswer, Option<PendingReceipts>)> {
     let rows: usize = flows.iter().map(FlowBatch::rows).sum();
     // columns are parts of the body or copies of them, and one part keeps all of it
     let octets = body_octets.max(flows.iter().map(octets_of).sum());
@@ -181,7 +181,7 @@ fn taken(
         intake.push(flows, octets).map_err(Ingesting::refused)?;
         return Ok((answer, None));
     }
-    let (receipts, awaited) = Awaited::of(flows.len());
+    let (receipts, awaited) = PendingReceipts::of(flows.len());
     intake.push_with(flows, receipts, octets).map_err(Ingesting::refused)?;
     Ok((answer, Some(awaited)))
 }

@@ -64,9 +64,8 @@ pub(crate) async fn seconds(State(service): State<Arc<Service>>, asker: Asker) -
     json(&service.live_history.seconds())
 }
 
-/// The sample that is there, and each that follows, until the service ends. It ends too as soon as there are other users: nothing
-/// is sent to one who is none any more, and whoever comes back is asked who they are. Nor does it outlast a session, so before each
-/// sample it is asked whether whoever takes it is still let in.
+/// The latest sample, and each that follows, until the service ends. Also ends when the list of users changes, so that a
+/// removed user receives nothing more and the client must sign in again. Before each sample, the session is checked.
 fn events<F: Fn() -> bool>(
     mut samples: watch::Receiver<LiveSample>,
     users: watch::Receiver<u64>,
@@ -79,7 +78,7 @@ fn events<F: Fn() -> bool>(
     }
     unfold((samples, users, ending, is_let_in), |(mut samples, mut users, mut ending, is_let_in)| async move {
         tokio::select! {
-            // in this order: a sample that is there must not go to who may not see it any more
+            // in this order: a sample must not be sent after the right to see it has ended
             biased;
             _ = users.changed() => return None,
             _ = ending.wait_for(|ending| *ending) => return None,

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{Array, TimestampMillisecondArray};
 use jiff::Timestamp;
+use weir_flow::with_causes;
 use weir_routes::{FileContent, FileVersion, FileVersions, VersionLimits};
 
 use crate::EngineError;
-use crate::error::chain;
 
 /// Old tables of a file that stay in memory, at least.
 const OLD_TABLES_MIN: usize = 4;
@@ -72,7 +72,7 @@ impl UnkeptVersion {
                     );
                 }
             }
-            Err(error) => tracing::warn!("{name}: the new version is used and not kept: {}", chain(&error)),
+            Err(error) => tracing::warn!("{name}: the new version is used and not kept: {}", with_causes(&error)),
         }
     }
 }
@@ -276,7 +276,7 @@ impl<T> VersionedTable<T> {
         let made = self.kept.file_of(kept).map_err(EngineError::enrichment).and_then(|path| (self.load)(&path));
         let from = time_text(version.from_ms);
         made.map_err(|error| {
-            let why = chain(&error);
+            let why = with_causes(&error);
             tracing::warn!("{}: the version from {from} is not used, but the one before or after it: {why}", self.name);
             if is_unread(&error) { Made::Unread(Instant::now()) } else { Made::Unusable }
         })
@@ -322,7 +322,7 @@ fn read_index(name: &str, folder: &Path, now_ms: i64) -> FileVersions {
             versions
         }
         Err(error) => {
-            tracing::warn!("{name}: old versions are not used: {}", chain(&error));
+            tracing::warn!("{name}: old versions are not used: {}", with_causes(&error));
             FileVersions::default()
         }
     }

@@ -20,8 +20,8 @@ use weir_archive::{Segment, Snapshot};
 use weir_filter::Predicate;
 use weir_flow::schema::field;
 use weir_flow::{Column, Table};
-use weir_query::scan::FlowScan;
-use weir_query::{Progress, TimeWindow};
+use weir_query::scan::{FlowScan, ScanSpec};
+use weir_query::{FlowSources, Progress, TimeWindow};
 
 use super::flow_stream::FlowStream;
 use crate::Pseudonyms;
@@ -160,17 +160,9 @@ impl FlowScanExec {
     fn scan(&self, progress: &Arc<Progress>) -> Arc<FlowScan> {
         let columns = self.read_columns();
         let segments = self.segments.to_vec();
-        let window = TimeWindow::default();
-        let scan = FlowScan::of_segments(
-            &self.snapshot,
-            segments,
-            self.has_tail,
-            &window,
-            self.predicate.clone(),
-            columns,
-            progress,
-        );
-        Arc::new(scan)
+        let sources = FlowSources::of_segments(&self.snapshot, segments, self.has_tail);
+        let spec = ScanSpec::of(self.predicate.clone(), &TimeWindow::default(), columns);
+        Arc::new(FlowScan::of(&sources, spec, progress))
     }
 
     /// The columns that are read: what is hidden stays where it is.

@@ -31,13 +31,13 @@ use weir_archive::{Segment, Snapshot};
 use weir_filter::{Comparison, Predicate, Test};
 use weir_flow::{Column, Table};
 
-use super::keyed_scan::{HOUR_MS, Host, Hours, KeyedScan, ScanKind, Wanted, hours_of, rows_within, schema_of};
+use super::keyed_scan::{HOUR_MS, Host, Hours, KeyedScan, ScanKind, SegmentRequest, hours_of, rows_within, schema_of};
 use crate::scan::FlowScanExec;
 
 /// Kinds of scans that are kept, and scans that were seen once.
 const KINDS_MAX: usize = 100;
 const SEEN_MAX: usize = 10_000;
-/// How often a scan of a kind whose rows were too many is made without keeping them.
+/// How often a scan of a kind whose rows were too many is made without caching them.
 const SCANS_UNKEPT: u32 = 100;
 /// Hosts of a scan times its segments: with more of them, looking for what is kept takes longer than reading.
 const LOOKS_MAX: usize = 1_000_000;
@@ -47,15 +47,15 @@ const BATCH_ROWS: usize = 8_192;
 const HOST_OCTETS: usize = size_of::<(Host, HostRows)>() + 48;
 const COLUMN_OCTETS: usize = 144;
 
-/// Rows of history that are kept.
+/// The cache of rows of history.
 #[derive(Debug)]
 pub(crate) struct KeyRows {
     octets_max: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CacheState {
     /// Hashes of scans that were made once. Two that are equal by chance are kept from their first time on.
     seen: HashSet<u64>,
     kinds: HashMap<ScanKind, Kind>,
@@ -69,7 +69,7 @@ struct Kept {
     scans_too_large: u64,
 }
 
-/// What is known of scans that differ in their hosts and times only.
+/// State of scans that differ in their hosts and times only.
 #[derive(Debug)]
 struct Kind {
     number: u64,
@@ -79,7 +79,7 @@ struct Kind {
     used: u64,
 }
 
-/// What is kept of a segment for a kind of scans.
+/// Cached rows of a segment for a kind of scans.
 #[derive(Debug, Default)]
 struct Piece {
     hosts: HashMap<Host, HostRows>,
@@ -87,7 +87,7 @@ struct Piece {
     used: u64,
 }
 
-/// What is kept of a host in a segment.
+/// Cached rows of a host in a segment.
 #[derive(Debug, Default)]
 struct HostRows {
     hours: Hours,
@@ -95,7 +95,7 @@ struct HostRows {
     rows: Vec<RecordBatch>,
 }
 
-/// What is to be read of a segment.
+/// Hosts and hours of a segment that are to be read.
 struct Missing {
     segment: Segment,
     hosts: Vec<Host>,
@@ -105,22 +105,22 @@ struct Missing {
 /// A host, and its rows if there are some, in the order of `received`.
 type HostRead = (Host, Option<RecordBatch>);
 
-/// What was read of a segment.
-struct Read {
+/// Rows that were read from a segment.
+struct SegmentRows {
     path: PathBuf,
     hosts: Vec<HostRead>,
     hours: Hours,
     octets: usize,
 }
 
-/// What all that is read for a scan may take together.
-struct Room {
+/// Limit of the memory of all rows that are read for one scan.
+struct ReadBudget {
     taken: AtomicUsize,
     octets_max: usize,
 }
 
-impl Room {
-    /// Whether there is room for so much more.
+impl ReadBudget {
+    /// Takes `octets` from the budget; false when it is exceeded.
     fn take(&self, octets: usize) -> bool {
         self.taken.fetch_add(octets, Ordering::Relaxed).saturating_add(octets) <= self.octets_max
     }
@@ -131,12 +131,12 @@ impl KeyRows {
         Self { octets_max, kept: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, CacheState> {
         // every step under this lock leaves whole values behind
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Octets that are kept, and how many scans were answered with what is kept, and were too large for it.
+    /// Octets of the cache, scans that were answered from it, and scans that were too large for it.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let kept = self.kept();
         (kept.octets as u64, kept.scans_kept, kept.scans_too_large)
@@ -150,7 +150,7 @@ impl KeyRows {
         asked: &KeyedScan,
         state: &dyn Session,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let wanted: Vec<Wanted<'_>> =
+        let wanted: Vec<SegmentRequest<'_>> =
             snapshot.segments(Table::Flows).iter().filter_map(|segment| asked.of_segment(segment)).collect();
         if wanted.len().saturating_mul(asked.hosts.len()) > LOOKS_MAX {
             self.kept().scans_too_large += 1;
@@ -166,7 +166,7 @@ impl KeyRows {
         }
         let found = self.kept().rows(number, &wanted, asked);
         let Some(found) = found else {
-            // there is no room for all of it
+            // not all of it fits into the cache
             self.kept().give_up(&kind);
             return Ok(None);
         };
@@ -187,7 +187,7 @@ impl KeyRows {
         Ok(Some(UnionExec::try_new(vec![kept, Arc::new(tail)])?))
     }
 
-    /// Reads what is missing and keeps it; false when that is too much.
+    /// Reads the missing rows into the cache; false when they are too many.
     async fn read(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -197,17 +197,17 @@ impl KeyRows {
         state: &dyn Session,
     ) -> Result<bool> {
         let (cores, task) = (state.config().target_partitions().max(1), state.task_ctx());
-        let room = Arc::new(Room { taken: AtomicUsize::new(0), octets_max: self.octets_max / 2 });
-        if !room.take(missing.iter().map(|missing| missing.hosts.len() * HOST_OCTETS).sum()) {
+        let budget = Arc::new(ReadBudget { taken: AtomicUsize::new(0), octets_max: self.octets_max / 2 });
+        if !budget.take(missing.iter().map(|missing| missing.hosts.len() * HOST_OCTETS).sum()) {
             return Ok(false);
         }
         let asked = Arc::new(asked.clone());
         let reads = futures::stream::iter(missing).map(|missing| {
             let (snapshot, task) = (Arc::clone(snapshot), Arc::clone(&task));
-            let (asked, room) = (Arc::clone(&asked), Arc::clone(&room));
+            let (asked, budget) = (Arc::clone(&asked), Arc::clone(&budget));
             async move {
                 let read =
-                    SpawnedTask::spawn(async move { read_segment(&snapshot, missing, &asked, task, &room).await });
+                    SpawnedTask::spawn(async move { read_segment(&snapshot, missing, &asked, task, &budget).await });
                 read.join().await.map_err(|error| DataFusionError::External(Box::new(error)))?
             }
         });
@@ -222,8 +222,8 @@ impl KeyRows {
     }
 }
 
-impl Kept {
-    /// The number of a kind of scans, and what guards its reading; `None` when its rows are not to be kept this time.
+impl CacheState {
+    /// The number of a kind of scans, and the lock of its reading; `None` when its rows are not to be cached this time.
     fn begin(&mut self, kind: &ScanKind) -> Option<(u64, Arc<tokio::sync::Mutex<()>>)> {
         self.uses += 1;
         if let Some(known) = self.kinds.get_mut(kind) {
@@ -261,13 +261,13 @@ impl Kept {
         }
     }
 
-    /// What is not kept of what is asked: of each segment the hosts that lack the same hours.
-    fn missing(&mut self, number: u64, wanted: &[Wanted<'_>], asked: &KeyedScan) -> Vec<Missing> {
+    /// Requested rows that are not cached: for each segment the hosts that lack the same hours.
+    fn missing(&mut self, number: u64, wanted: &[SegmentRequest<'_>], asked: &KeyedScan) -> Vec<Missing> {
         let mut missing = Vec::new();
-        for Wanted { segment, path, hours, .. } in wanted {
+        for SegmentRequest { segment, path, hours, .. } in wanted {
             let piece = self.pieces.get_mut(&(number, path.clone()));
             let piece = piece.map(|piece| {
-                // what is used now is not driven out by what is read now
+                // rows that are used now must not be evicted by rows that are read now
                 piece.used = self.uses;
                 &*piece
             });
@@ -286,7 +286,7 @@ impl Kept {
         missing
     }
 
-    fn put(&mut self, number: u64, read: Read, octets_max: usize) {
+    fn put(&mut self, number: u64, read: SegmentRows, octets_max: usize) {
         let used = self.uses;
         let key = (number, read.path);
         while self.octets + read.octets > octets_max {
@@ -313,7 +313,7 @@ impl Kept {
         }
     }
 
-    /// Forgets all others.
+    /// Removes all other pieces.
     fn retain(&mut self, is_kept: impl Fn(&(u64, PathBuf)) -> bool) {
         let gone: Vec<_> = self.pieces.keys().filter(|key| !is_kept(key)).cloned().collect();
         for key in &gone {
@@ -321,10 +321,15 @@ impl Kept {
         }
     }
 
-    /// What is kept of what is asked, with its place among what is wanted; `None` when some of it was driven out meanwhile.
-    fn rows(&mut self, number: u64, wanted: &[Wanted<'_>], asked: &KeyedScan) -> Option<Vec<(usize, RecordBatch)>> {
+    /// Cached rows of the requests, with the index of their request; `None` when some of them were evicted meanwhile.
+    fn rows(
+        &mut self,
+        number: u64,
+        wanted: &[SegmentRequest<'_>],
+        asked: &KeyedScan,
+    ) -> Option<Vec<(usize, RecordBatch)>> {
         let mut found = Vec::new();
-        for (place, Wanted { path, hours, .. }) in wanted.iter().enumerate() {
+        for (place, SegmentRequest { path, hours, .. }) in wanted.iter().enumerate() {
             let piece = self.pieces.get_mut(&(number, path.clone()))?;
             piece.used = self.uses;
             for host in &asked.hosts {
@@ -340,7 +345,7 @@ impl Kept {
 }
 
 /// Rows of hosts that are in the ranges of their segments.
-fn within(wanted: &[Wanted<'_>], found: Vec<(usize, RecordBatch)>) -> Vec<RecordBatch> {
+fn within(wanted: &[SegmentRequest<'_>], found: Vec<(usize, RecordBatch)>) -> Vec<RecordBatch> {
     let mut parts = Vec::with_capacity(found.len());
     for (place, batch) in found {
         let received = batch.column(0).as_primitive::<TimestampMillisecondType>();
@@ -350,14 +355,14 @@ fn within(wanted: &[Wanted<'_>], found: Vec<(usize, RecordBatch)>) -> Vec<Record
     parts
 }
 
-/// The rows of a segment that are missing, by host; `None` when there is no room for them.
+/// The missing rows of a segment, by host; `None` when they exceed the budget.
 async fn read_segment(
     snapshot: &Arc<Snapshot>,
     missing: Missing,
     asked: &KeyedScan,
     task: Arc<TaskContext>,
-    room: &Room,
-) -> Result<Option<Read>> {
+    budget: &ReadBudget,
+) -> Result<Option<SegmentRows>> {
     let Missing { segment, hosts, hours } = missing;
     let time = |comparison, ms| Predicate::Test(Test::Time { column: Column::Received, comparison, ms });
     let of_hour = |hour: i64| {
@@ -376,12 +381,12 @@ async fn read_segment(
     let mut rows = scan.execute(0, task)?;
     while let Some(batch) = rows.try_next().await? {
         let of_batch = batch.get_array_memory_size();
-        if !room.take(of_batch) {
+        if !budget.take(of_batch) {
             return Ok(None);
         }
         octets += of_batch;
         batches.push(batch);
-        // whoever is not waited for any more ends here
+        // a task whose caller has gone ends here
         tokio::task::yield_now().await;
     }
     let rows = concat_batches(&schema, &batches)?;
@@ -389,7 +394,7 @@ async fn read_segment(
     let hosts = by_host(&rows, hosts)?;
     let of_pieces = hosts.iter().filter(|(_, rows)| rows.is_some()).count() * piece_octets;
     octets += of_pieces;
-    Ok(room.take(of_pieces).then_some(Read { path, hosts, hours, octets }))
+    Ok(budget.take(of_pieces).then_some(SegmentRows { path, hosts, hours, octets }))
 }
 
 /// The rows of each host, in the order of `received`.

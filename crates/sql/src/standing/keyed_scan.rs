@@ -89,7 +89,7 @@ impl KeyedScan {
     }
 
     /// What it asks of a segment, if it asks something.
-    pub(super) fn of_segment<'a>(&self, segment: &'a Segment) -> Option<Wanted<'a>> {
+    pub(super) fn of_segment<'a>(&self, segment: &'a Segment) -> Option<SegmentRequest<'a>> {
         let begin = segment.day.saturating_mul(24 * HOUR_MS);
         let end = begin.saturating_add(24 * HOUR_MS);
         let ranges: Vec<Range<i64>> =
@@ -99,7 +99,7 @@ impl KeyedScan {
             ranges.iter().any(|range| range.start < first.saturating_add(HOUR_MS) && first < range.end)
         };
         let hours = (0..24).filter(is_asked).fold(0, |hours, hour| hours | 1 << hour);
-        (hours != 0).then(|| Wanted { segment, path: segment.path(), hours, ranges })
+        (hours != 0).then(|| SegmentRequest { segment, path: segment.path(), hours, ranges })
     }
 
     /// The columns that are kept: the time and the host, and then others of the scan in an order of their own.
@@ -143,8 +143,8 @@ impl Hash for ScanKind {
     }
 }
 
-/// What a scan asks of a segment.
-pub(super) struct Wanted<'a> {
+/// The part of a segment that a scan requests.
+pub(super) struct SegmentRequest<'a> {
     pub(super) segment: &'a Segment,
     pub(super) path: PathBuf,
     /// The hours of its day.

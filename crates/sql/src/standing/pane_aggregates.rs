@@ -96,7 +96,7 @@ pub(crate) fn split(
     Ok((plan.data, aggregates))
 }
 
-/// An aggregate that is over rows which a semi-join keeps by what they are grouped by, taken to be before that join.
+/// An aggregate over a semi-join on its own group keys; it may be computed before the join.
 #[derive(Debug)]
 struct SemiJoinAfterGrouping {
     /// Over all rows.

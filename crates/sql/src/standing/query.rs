@@ -50,7 +50,7 @@ use crate::limits::MemoryShares;
 use crate::mistake::{Mistake, phrases};
 use crate::{EngineError, describe, functions, scaling, statement_size};
 
-/// The part of the memory that answers of history may take, and as much that its rows may.
+/// Divisor of the memory: cached answers about history may take this share, cached rows another one.
 const CACHE_PART: usize = 4;
 /// A window that has nothing in common with the first one.
 const FAR: Window = Window { start_ms: 4_000_000_000_000, end_ms: 4_000_000_060_000 };
@@ -438,7 +438,7 @@ impl StandingQuery {
         Ok(answer.unwrap_or_default())
     }
 
-    /// Puts the rows where the plan finds them: those of windows, and then what their panes made of them.
+    /// Puts the rows where the plan reads them: first those of windows, then the aggregates of their panes.
     fn put(&self, rows: &[WindowRows], history: Option<&Arc<Snapshot>>, until: Instant) -> Result<(), EngineError> {
         let mut aggregated = Vec::new();
         for (number, (aggregate, _)) in self.panes.aggregates.iter().enumerate() {
@@ -459,7 +459,7 @@ impl StandingQuery {
         Ok(())
     }
 
-    /// Makes what an aggregate has of rows of a pane.
+    /// Aggregates the rows of one pane.
     fn make(&self, number: usize, batches: Vec<RecordBatch>, until: Instant) -> Result<MadeRows, EngineError> {
         let Some((aggregate, plan)) = self.panes.aggregates.get(number) else { return Ok(MadeRows::default()) };
         let mut of_pane = vec![RelationRows::default(); self.windows.len()];

@@ -18,7 +18,8 @@ use weir_chain::{ByteSize, Options};
 use weir_flow::Table;
 
 use self::ls::{LsArgs, amount, places};
-use super::{ArchiveArg, counted};
+use super::archive_args::ArchiveArg;
+use super::report::counted;
 use crate::flags::Flags;
 
 /// List, check, merge, expire, export and import an archive, and say how it is

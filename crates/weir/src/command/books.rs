@@ -16,7 +16,9 @@ use weir_forward::{KeptForwarder, KeptStatisticsForwarder};
 use weir_print::{OutputOptions, PrintError, write_batches};
 use weir_series::SeriesStore;
 
-use super::{ArchiveArg, FormatArg, series};
+use super::answer_format::FormatArg;
+use super::archive_args::ArchiveArg;
+use super::series;
 use crate::time_args::TimeArgs;
 
 /// Examples at the end of the long help.
@@ -253,7 +255,7 @@ fn report(
     is_balanced
 }
 
-/// Reports on standard error what nobody was heard of.
+/// Prints how many datagrams were refused before decoding, and which handshakes failed.
 fn report_refused(totals: &Counts) {
     let total = |counter: Counter| totals[counter as usize];
     let not_allowed = total(Counter::DatagramsNotAllowed);

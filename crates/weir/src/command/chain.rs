@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Action::Run(args) => run_chain(args)?,
         Action::Kinds(args) => kinds::run(args)?,
         // whoever reads it may have had enough before the end
-        Action::Schema => drop(writeln!(std::io::stdout(), "{:#}", schema(&crate::command::registry()))),
+        Action::Schema => drop(writeln!(std::io::stdout(), "{:#}", schema(&super::chain_parts::registry()))),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -136,7 +136,7 @@ pub(super) fn read(file: &Path, settings: &[Setting]) -> anyhow::Result<Chain> {
         })?;
     }
     let folder = if is_stdin { Path::new("") } else { file.parent().unwrap_or(Path::new("")) };
-    Chain::parse(&text, folder, &crate::command::registry(), settings).map_err(|errors| {
+    Chain::parse(&text, folder, &super::chain_parts::registry(), settings).map_err(|errors| {
         let told: Vec<_> = errors.iter().map(|error| format!("{name}: {error}")).collect();
         anyhow::anyhow!("{}", told.join("\nerror: "))
     })

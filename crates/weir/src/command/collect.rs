@@ -23,11 +23,11 @@ use weir_chain::{Chain, ChainBuilder, NoOptions, Progress, Running, TimeSpan};
 use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
+use super::archive_args::ArchiveArg;
 use super::books::report_flows_gone;
+use super::chain_parts::{EnrichmentArgs, StatisticsArgs, enriched_all, show_or_build};
+use super::report::{print_archived, print_books, print_counted};
 use super::watch::{ReportArgs, WatchSession, planned};
-use super::{
-    ArchiveArg, EnrichmentArgs, StatisticsArgs, enriched_all, print_archived, print_books, print_counted, show_or_build,
-};
 use crate::flags::Flags;
 use crate::running::Foreground;
 

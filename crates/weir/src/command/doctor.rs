@@ -12,7 +12,7 @@ use weir_collect::doctor::{Report, Severity, examine_capture, examine_live};
 use weir_collect::{Collector, CollectorOptions, Limits};
 use weir_print::{Format, OutputOptions, write_batches};
 
-use super::FormatArg;
+use super::answer_format::FormatArg;
 
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\

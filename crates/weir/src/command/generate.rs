@@ -246,7 +246,7 @@ fn routers(args: &Args, folder: &Path) -> anyhow::Result<ExitCode> {
         chain = chain.add(&source_name, &router_generator::KIND, source, &[], ThreadChoice::Default);
         chain = chain.add(&sink_name, &archive::KIND, sink, &[&source_name], ThreadChoice::Default);
     }
-    let Some(chain) = super::show_or_build(chain, false)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(chain) = super::chain_parts::show_or_build(chain, false)? else { return Ok(ExitCode::SUCCESS) };
     let every = std::io::stderr().is_terminal().then_some(Duration::from_secs(1));
     let report = |progress: &weir_chain::Progress| eprintln!("{}", progress.table(None));
     let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, report)?;

@@ -21,14 +21,13 @@ use weir_chain::config::ThreadChoice;
 use weir_chain::{Chain, ChainBuilder, FileEnd, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
+use super::archive_args::ArchiveArg;
+use super::chain_parts::{EnrichmentArgs, enriched, show_or_build};
 use super::new_archive::NewArchive;
 use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
-use super::{
-    ArchiveArg, EnrichmentArgs, counted, enriched, flows_not_stored, print_archived, print_books, show_or_build,
-    was_stopped_short,
-};
-use crate::running::{Foreground, was_stopped, without_component};
+use super::report::{counted, flows_not_stored, print_archived, print_books, was_stopped_short};
+use crate::running::{Foreground, Hooks, was_stopped, without_component};
 use file_list::{add_files, leave_out_unknown};
 use follow::ImportCounts;
 
@@ -211,7 +210,8 @@ impl Args {
             bar.set_position(progress.component(part.source).map_or(0, |source| source.counter("octets_read")));
         };
         let begun = Instant::now();
-        let (progress, ended) = Foreground::new()?.run_with(chain, notices, every, |_| {}, report, || ())?;
+        let hooks = Hooks { every, report: Box::new(report), ..Hooks::default() };
+        let (progress, ended) = Foreground::new()?.run_with(chain, notices, hooks)?;
         let took = begun.elapsed();
         bar.finish_and_clear();
         let counter = |name: &str| progress.component(part.source).map_or(0, |source| source.counter(name));

@@ -24,12 +24,13 @@ use weir_export::Refusal;
 use weir_flow::Column;
 use weir_formats::Format;
 
+use super::chain_parts::{StatisticsArgs, enriched, show_or_build};
 use super::new_archive::NewArchive;
 use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
-use super::{StatisticsArgs, enriched, has_all_of, print_archived, print_counted, show_or_build};
+use super::report::{has_all_of, print_archived, print_counted};
 use crate::flags::Flags;
-use crate::running::Foreground;
+use crate::running::{Foreground, Hooks};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -237,7 +238,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.output.begin(&forwarding, is_live);
     };
     let (notices, noting) = noting(before)?;
-    let run = Foreground::new()?.run_with(chain, &notices, every, begin, log_progress, || ());
+    let hooks = Hooks { started: Box::new(begin), every, report: Box::new(log_progress), ..Hooks::default() };
+    let run = Foreground::new()?.run_with(chain, &notices, hooks);
     let before = noting.map(NoteThread::end);
     let (progress, ended) = run?;
     print_packets(&progress, begun.elapsed());

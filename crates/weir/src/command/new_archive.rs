@@ -1,38 +1,32 @@
-//! The archive that a command makes for files, and of which nothing could be read.
+//! Removes the archive that a command created for files, if nothing could be read from them.
 //!
-//! An archive is made before the first file is read, so that flows have a place. When nothing comes of any file, because a name is
-//! misspelt for instance, there is one in which nothing ever was, and the next command takes it for that of somebody. It is
-//! removed. What speaks against looking at the files first is that only reading them shows whether they have flows.
+//! An archive is created before the first file is read, so that flows have a place. When no file has flows, because a name is
+//! misspelt for instance, an empty archive would remain, which the next command would take for a real one; so it is removed.
+//! What speaks against looking at the files first is that only reading them shows whether they have flows.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use weir_archive::{ArchiveOptions, Position, Snapshot, Writer};
+use weir_archive::{ArchiveOptions, NewFolders, Position, Snapshot, Writer};
 
-/// An archive, and the folders that were not there before the command: its own, then those above it.
-pub(super) struct NewArchive(Vec<PathBuf>);
+/// An archive, and the folders that did not exist before the command.
+pub(super) struct NewArchive(NewFolders);
 
 impl NewArchive {
-    /// That of a folder, before anything of it is made.
+    /// The folders that do not exist yet, taken before the archive is created.
     pub(super) fn of(archive: &Path) -> Self {
-        let is_new = |folder: &&Path| folder.try_exists().is_ok_and(|is_there| !is_there);
-        let named = archive.ancestors().filter(|folder| !folder.as_os_str().is_empty());
-        Self(named.take_while(is_new).map(Path::to_owned).collect())
+        Self(NewFolders::of(archive))
     }
 
-    /// Removes it, where the command has made it and nothing came into it. One that another process writes to by now stays.
+    /// Removes the archive if the command has created it and it is empty. One that another process writes to by now stays.
     pub(super) fn remove_if_empty(&self) {
-        let [archive, above @ ..] = &self.0[..] else { return };
+        let Some(archive) = self.0.archive() else { return };
         let is_empty = Snapshot::open(archive).is_ok_and(|snapshot| snapshot.position() == Position::ZERO);
         if !is_empty {
             return;
         }
-        let removed = Writer::open(archive, ArchiveOptions::default()).and_then(|(writer, _)| writer.remove());
-        match removed {
-            Ok(()) => drop(above.iter().try_for_each(fs::remove_dir)),
-            Err(error) => {
-                tracing::warn!("{:#}", anyhow::Error::new(error).context("the archive has nothing in it, and stays"));
-            }
+        let removed = Writer::open(archive, ArchiveOptions::default()).and_then(|(writer, _)| self.0.remove(writer));
+        if let Err(error) = removed {
+            tracing::warn!("{:#}", anyhow::Error::new(error).context("the archive has nothing in it, and stays"));
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn exit(error: &clap::Error) -> ! {
     // there is nowhere to report that nothing can be printed
     let _ = error.print();
     let of_nfcapd = nfcapd_options::hint(error).filter(|_| command == "collect");
-    if let Some(hint) = of_nfcapd.or_else(|| super::hint_at_archive(error)) {
+    if let Some(hint) = of_nfcapd.or_else(|| super::archive_args::hint_at_archive(error)) {
         eprintln!("\nhint: {hint}");
     }
     std::process::exit(if error.use_stderr() && is_nfdump { weir_nfdump::FAILED.into() } else { error.exit_code() })

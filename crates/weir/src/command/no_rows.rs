@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use weir_query::Archive;
 use weir_sql::{EmptyReason, EngineError, FlowAnswers, FlowQuery};
 
-use super::FormatArg;
+use super::answer_format::FormatArg;
 use crate::time_args::range_text;
 
 /// Whether somebody looks at an answer in this format.

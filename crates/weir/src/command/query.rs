@@ -20,7 +20,10 @@ use weir_sql::{
 
 use self::listed::ListedColumns;
 use self::names::NameArgs;
-use super::{ArchiveArgs, FormatArg, counted, no_rows, texts};
+use super::answer_format::{FormatArg, texts};
+use super::archive_args::ArchiveArgs;
+use super::no_rows;
+use super::report::counted;
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery, When, parse_filter, terminal};
 use crate::time_args::TimeArgs;
 

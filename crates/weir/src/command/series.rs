@@ -24,8 +24,8 @@ use weir_print::{OutputOptions, PrintError, write_batches};
 use weir_series::{SeriesError, SeriesStore};
 
 use self::folder::FolderSource;
-use self::source::{SeriesSource, SourceRows, StepLength, Wanted};
-use super::FormatArg;
+use self::source::{SeriesRequest, SeriesSource, SourceRows, StepLength};
+use super::answer_format::FormatArg;
 use crate::time_args::TimeArgs;
 
 /// Folder of the statistics of an archive.
@@ -280,7 +280,7 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
     check_by(&*source, &args.by)?;
     let (step, from_secs, until_secs) = args.steps.selected(&*source, &args.by)?;
     check_keys(&*source, &args.by, &args.keys)?;
-    let wanted = Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs };
+    let wanted = SeriesRequest { by: &args.by, keys: &args.keys, step, from_secs, until_secs };
     let SourceRows { schema, batches } = source.rows(&wanted)?;
     let mut batches = batches.peekable();
     if batches.peek().is_none() {

@@ -28,10 +28,11 @@ use weir_watch::RunnerOptions;
 use self::chains::Chains;
 use self::demo::Demo;
 use self::settings::Settings;
+use super::chain_parts::show_or_build;
 use super::collect::{WatchThread, log_progress};
+use super::report::{print_archived, print_books};
 use super::watch::WatchSession;
-use super::{print_archived, print_books, show_or_build};
-use crate::running::{Foreground, Signals, was_stopped};
+use crate::running::{Foreground, Hooks, Signals, was_stopped};
 use crate::service_manager::{InheritedSockets, Liveness, ServiceManager};
 
 /// How often the service is told how far collecting is.
@@ -253,7 +254,9 @@ fn collect(settings: Settings, downloads: Option<Downloads>, chain: weir_chain::
         }
     };
     let hang_up = || locked(&service).reload();
-    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, Some(EVERY), begin, report, hang_up)?;
+    let hooks =
+        Hooks { started: Box::new(begin), every: Some(EVERY), report: Box::new(report), hang_up: Box::new(hang_up) };
+    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, hooks)?;
     demo.into_iter().for_each(Demo::end);
     chains.end();
     watching.into_iter().for_each(WatchThread::end);

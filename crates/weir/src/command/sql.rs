@@ -15,7 +15,10 @@ use weir_query::{Archive, QueryOptions};
 use weir_sql::output::{OutputOptions, write_answer};
 use weir_sql::{Engine, EngineError, EngineOptions, Enrichment, EnrichmentFiles, Progress, UserTable};
 
-use super::{ArchiveArgs, FormatArg, counted, no_rows, texts};
+use super::answer_format::{FormatArg, texts};
+use super::archive_args::ArchiveArgs;
+use super::no_rows;
+use super::report::counted;
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery};
 use crate::time_args::zone;
 

@@ -11,7 +11,7 @@ use weir_disk::Replacement;
 use weir_serve::config::UserOptions;
 use weir_serve::{granting, hash_password, scram_verifier, users};
 
-use super::counted;
+use super::report::counted;
 use super::serve::origin::in_file;
 
 /// Octets of a token.

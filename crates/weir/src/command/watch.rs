@@ -19,7 +19,7 @@ use weir_watch::journal::has_run;
 use weir_watch::report::time_text;
 use weir_watch::{Action, Retention, RunnerOptions, WatchFile, acknowledge, check_key, check_name, plan, watch_paths};
 
-use super::{ArchiveArg, SamplingArgs};
+use super::archive_args::{ArchiveArg, SamplingArgs};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weir_archive::{Position, Statistics};
-use weir_flow::{Kept, Receipt};
+use weir_flow::{DeliveryOutcome, Receipt};
 
 /// A receipt, and how far the archive was when its flows were appended.
 struct Waiting {
@@ -29,12 +29,16 @@ impl Receipts {
         self.0.extend(receipts.into_iter().map(|receipt| Waiting { receipt, position, rows_lost }));
     }
 
-    /// Tells those whose flows are durable now. A disk that did not confirm may have lost any flows since they were appended.
-    pub(super) fn tell(&mut self, now: &Statistics) {
+    /// Resolves those whose flows are durable now. A disk that did not confirm may have lost any flows since they were appended.
+    pub(super) fn resolve(&mut self, now: &Statistics) {
         while self.0.front().is_some_and(|waiting| waiting.position <= now.durable) {
             let Some(Waiting { receipt, position, rows_lost }) = self.0.pop_front() else { break };
             let is_whole = rows_lost == now.rows_lost;
-            receipt.tell(if is_whole { Kept::Durable { position: position.get() } } else { Kept::NotAll });
+            receipt.resolve(if is_whole {
+                DeliveryOutcome::Durable { position: position.get() }
+            } else {
+                DeliveryOutcome::NotAll
+            });
         }
     }
 }
@@ -65,11 +69,14 @@ mod tests {
         // flows of the first of its pieces were lost before the second, at position 2, was written
         receipts.add(receipt("in two pieces"), Position::new(2), 0);
         receipts.add(receipt("later"), Position::new(3), 5);
-        receipts.tell(&at(1, 5));
+        receipts.resolve(&at(1, 5));
         assert!(told.try_recv().is_err(), "nothing of them is durable");
-        receipts.tell(&at(3, 5));
+        receipts.resolve(&at(3, 5));
         let kept: Vec<_> = told.try_iter().collect();
-        assert_eq!(kept, [("in two pieces", Kept::NotAll), ("later", Kept::Durable { position: 3 })]);
+        assert_eq!(
+            kept,
+            [("in two pieces", DeliveryOutcome::NotAll), ("later", DeliveryOutcome::Durable { position: 3 })]
+        );
         assert!(receipts.is_empty());
     }
 }

@@ -234,8 +234,8 @@ fn what_a_full_disk_left_out_until_the_end_is_in_the_books() {
     given += 1000;
     let error = sink.finish().expect_err("not all was written").chain();
     assert!(error.contains("cannot write to the archive"), "{error}");
-    assert_eq!(confirmed.try_recv(), Ok(Kept::Durable { position: 1 }), "what was stored before is durable");
-    assert_eq!(not_kept.try_recv(), Ok(Kept::NotAll));
+    assert_eq!(confirmed.try_recv(), Ok(DeliveryOutcome::Durable { position: 1 }), "what was stored before is durable");
+    assert_eq!(not_kept.try_recv(), Ok(DeliveryOutcome::NotAll));
     drop((sink, ballast));
     let snapshot = Snapshot::open(&archive).expect("an archive");
     let counts = snapshot.books(i64::MIN, i64::MAX).expect("readable").totals();
@@ -306,8 +306,8 @@ fn a_new_archive_that_was_not_used_is_removed_but_not_by_a_panic() {
     assert!(panicked.is_err() && folder.exists());
 }
 
-/// A burst with a receipt, and what it is told.
-fn with_receipt(burst: Burst) -> (Burst, std::sync::mpsc::Receiver<Kept>) {
+/// A burst with a receipt, and what it is resolved with.
+fn with_receipt(burst: Burst) -> (Burst, std::sync::mpsc::Receiver<DeliveryOutcome>) {
     let (sender, told) = std::sync::mpsc::channel();
     let receipts = vec![Receipt::new(move |kept| {
         let _ = sender.send(kept);
@@ -316,12 +316,12 @@ fn with_receipt(burst: Burst) -> (Burst, std::sync::mpsc::Receiver<Kept>) {
     (Burst::with_side_tables(rows, SideTables { receipts, ..side_tables }), told)
 }
 
-fn flows_with_receipt(count: u64) -> (Burst, std::sync::mpsc::Receiver<Kept>) {
+fn flows_with_receipt(count: u64) -> (Burst, std::sync::mpsc::Receiver<DeliveryOutcome>) {
     with_receipt(Burst::new(flows(count, true)))
 }
 
 #[test]
-fn a_receipt_is_told_when_its_flows_are_durable_and_not_before() {
+fn a_receipt_is_resolved_when_its_flows_are_durable_and_not_before() {
     let folder = tempfile::tempdir().expect("a folder");
     // nothing is synced before the end
     let options = format!("archive = '{}'\ncommit_interval = '1h'", folder.path().display());
@@ -332,7 +332,7 @@ fn a_receipt_is_told_when_its_flows_are_durable_and_not_before() {
     sink.tick().expect("no error");
     assert_eq!(told.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
     sink.finish().expect("synced");
-    assert_eq!(told.recv(), Ok(Kept::Durable { position: 2 }));
+    assert_eq!(told.recv(), Ok(DeliveryOutcome::Durable { position: 2 }));
     drop(sink);
     assert_eq!(stored(folder.path()), 8);
     // and while it runs
@@ -345,11 +345,11 @@ fn a_receipt_is_told_when_its_flows_are_durable_and_not_before() {
         sink.tick().expect("no error");
         match told.try_recv() {
             Ok(kept) => break kept,
-            Err(_) => assert!(Instant::now() < until, "it is told"),
+            Err(_) => assert!(Instant::now() < until, "it is resolved"),
         }
         thread::yield_now();
     };
-    let Kept::Durable { position } = kept else { panic!("{kept:?}") };
+    let DeliveryOutcome::Durable { position } = kept else { panic!("{kept:?}") };
     assert!(position > 2, "{position}");
 }
 
@@ -361,7 +361,7 @@ fn a_receipt_of_flows_that_are_refused_says_so() {
     sink.finish().expect("closed");
     let (burst, told) = flows_with_receipt(5);
     assert!(sink.take(burst).is_err(), "it is closed");
-    assert_eq!(told.recv(), Ok(Kept::NotAll));
+    assert_eq!(told.recv(), Ok(DeliveryOutcome::NotAll));
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn flows_that_cannot_be_sealed_at_the_end_are_durable_all_the_same() {
     std::fs::write(folder.path().join("tmp"), b"a file").expect("written");
     let error = sink.finish().expect_err("it is not sealed").chain();
     assert!(error.contains("cannot write to the archive"), "{error}");
-    assert_eq!(told.try_recv(), Ok(Kept::Durable { position: 1 }));
+    assert_eq!(told.try_recv(), Ok(DeliveryOutcome::Durable { position: 1 }));
     let counter = |name| context.counters.counter(name).get();
     assert_eq!((counter("rows_durable"), counter("rows_lost")), (5, 0));
     assert!(counter("seal_failures") > 0);

@@ -1,4 +1,4 @@
-//! Templates and options of an exporter, for collectors that are told them at different times.
+//! Templates and options of an exporter, for collectors that get them at different times.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ pub(super) struct Message {
     octets: Box<[u8]>,
     pub flows: u32,
     records: u32,
-    /// What must have been told before it: so many announcements.
+    /// Number of announcements that must have been sent before it.
     pub announced: u64,
 }
 
@@ -29,56 +29,56 @@ impl Message {
     }
 }
 
-/// Everything that a collector needs to understand the flows of an exporter. Whoever has a session with one asks for
-/// what it does not know yet; one that begins anew knows nothing.
+/// Everything that a collector needs to understand the flows of an exporter. Each session asks for the announcements that
+/// it has not sent yet; a new session has sent none.
 #[derive(Debug, Default)]
-pub(super) struct Announcements(Mutex<Told>);
+pub(super) struct Announcements(Mutex<SentAnnouncements>);
 
 #[derive(Debug, Default)]
-struct Told {
-    /// For whoever knows less than `before`: all that was told until then, without what has been corrected since.
-    whole: Vec<Arc<Message>>,
-    before: u64,
-    /// What was told after that.
-    later: Vec<Arc<Message>>,
+struct SentAnnouncements {
+    /// For sessions that received fewer than `full_count`: all announcements in force, without those that later ones replaced.
+    full: Vec<Arc<Message>>,
+    full_count: u64,
+    /// Announcements after the first `full_count`.
+    since: Vec<Arc<Message>>,
 }
 
 impl Announcements {
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, SentAnnouncements> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one. Yields how many there are.
+    /// Adds one. Returns how many there are.
     pub(super) fn push(&self, datagram: Datagram<'_>) -> u64 {
-        let mut told = self.lock();
-        told.later.push(Arc::new(Message::new(datagram, 0)));
-        told.count()
+        let mut sent = self.lock();
+        sent.since.push(Arc::new(Message::new(datagram, 0)));
+        sent.count()
     }
 
-    /// Those that a session lacks that was told so many, and how many there are.
-    pub(super) fn after(&self, known: u64) -> (Vec<Arc<Message>>, u64) {
-        let told = self.lock();
-        let messages = match known.checked_sub(told.before) {
-            Some(skipped) => told.later.iter().skip(skipped as usize).cloned().collect(),
-            None => told.whole.iter().chain(&told.later).cloned().collect(),
+    /// The announcements that a session lacks after it has sent `count` of them, and how many there are.
+    pub(super) fn after(&self, count: u64) -> (Vec<Arc<Message>>, u64) {
+        let sent = self.lock();
+        let messages = match count.checked_sub(sent.full_count) {
+            Some(skipped) => sent.since.iter().skip(skipped as usize).cloned().collect(),
+            None => sent.full.iter().chain(&sent.since).cloned().collect(),
         };
-        (messages, told.count())
+        (messages, sent.count())
     }
 
-    /// Puts all that is in force in place of what was told before the last ones, of which `known` come first. Sessions
-    /// that know those learn only what came after them.
-    pub(super) fn replace(&self, messages: Vec<Message>, known: u64) {
-        let mut told = self.lock();
-        let skipped = known.saturating_sub(told.before).min(told.later.len() as u64);
-        told.later.drain(..skipped as usize);
-        told.before += skipped;
-        told.whole = messages.into_iter().map(Arc::new).collect();
+    /// Replaces the first `count` announcements by `messages`, which are all that are in force. Sessions that have sent as
+    /// many get only those that came after them.
+    pub(super) fn replace(&self, messages: Vec<Message>, count: u64) {
+        let mut sent = self.lock();
+        let skipped = count.saturating_sub(sent.full_count).min(sent.since.len() as u64);
+        sent.since.drain(..skipped as usize);
+        sent.full_count += skipped;
+        sent.full = messages.into_iter().map(Arc::new).collect();
     }
 }
 
-impl Told {
+impl SentAnnouncements {
     fn count(&self) -> u64 {
-        self.before + self.later.len() as u64
+        self.full_count + self.since.len() as u64
     }
 }
 

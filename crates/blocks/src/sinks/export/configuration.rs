@@ -8,7 +8,7 @@ use weir_collect::Transport;
 use weir_export::{ConfigError, ExporterConfig, TemplateRefresh, Version};
 use weir_secure::{TlsClient, TlsClientOptions};
 
-use super::link::Room;
+use super::link::QueueLimits;
 use super::options::{Distribution, ExportClock, ExportOptions, ExportTlsOptions};
 use super::stream::Dialling;
 use super::target::{Target, is_remote};
@@ -28,7 +28,7 @@ pub(super) struct Configuration {
     pub is_clock_of_rows: bool,
     pub records_per_second: Option<u32>,
     pub queue_timeout: Duration,
-    pub room: Room,
+    pub queue_limits: QueueLimits,
     pub finish_timeout: Duration,
     pub stop_timeout: Duration,
     stall_timeout: Duration,
@@ -56,7 +56,7 @@ impl Configuration {
             is_clock_of_rows: options.clock == ExportClock::Rows,
             records_per_second: options.records_per_second,
             queue_timeout: options.messages.queue_timeout.duration(),
-            room: Room {
+            queue_limits: QueueLimits {
                 octets_max: patience.queue_size.bytes() as usize,
                 timeout: patience.room_timeout.unwrap_or_default().duration(),
             },
@@ -76,7 +76,7 @@ impl Configuration {
         addresses.first().copied().ok_or_else(|| ComponentError::new(format!("{target} has no address")))
     }
 
-    /// How a collector with a connection is reached. Its name is looked up, so that a wrong one is told at the start.
+    /// How a collector with a connection is reached. Its name is looked up, so that a wrong one is reported at the start.
     pub(super) fn dialling(&self, target: &Target, tls: Option<&TlsClient>) -> Result<Dialling, ComponentError> {
         self.addresses(target)?;
         let tls = tls.filter(|_| target.transport == Transport::Tls);

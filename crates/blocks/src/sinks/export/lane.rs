@@ -34,7 +34,7 @@ pub(super) struct Lane {
     post: Post,
     /// Whether some of what was announced is out of date.
     is_corrected: bool,
-    /// What the counters know.
+    /// What the counters have.
     counted: Exported,
     refused: [Counter; Refusal::COUNT],
     left_out: Counter,
@@ -45,15 +45,15 @@ pub(super) struct Lane {
 struct Post {
     announcements: Arc<Announcements>,
     announced: u64,
-    /// Whether something was announced since the last flush, which there may be no flows after.
-    is_untold: bool,
+    /// Whether something was announced since the last flush; flows need not follow it.
+    is_unsent: bool,
     collectors: Vec<Collector>,
     /// Flows in messages handed out.
     handed_out: u64,
 }
 
 impl Lane {
-    /// `collectors` makes them, given where they find what the exporter announces.
+    /// `collectors` makes the collectors of this exporter, given its announcements.
     pub(super) fn new(
         config: &ExporterConfig,
         meter: &Counters,
@@ -64,7 +64,7 @@ impl Lane {
         let collectors = collectors(&announcements)?;
         Ok(Self {
             exporter: exporter.map_err(|error| ComponentError::caused("cannot set up an exporter", error))?,
-            post: Post { announcements, announced: 0, is_untold: false, collectors, handed_out: 0 },
+            post: Post { announcements, announced: 0, is_unsent: false, collectors, handed_out: 0 },
             is_corrected: false,
             counted: Exported::default(),
             refused: REFUSED.map(|name| meter.counter(name)),
@@ -91,12 +91,12 @@ impl Lane {
         self.announce(now_ms);
         let post = &mut self.post;
         self.exporter.flush(now_ms, &mut |message| post.take(message, now_ms));
-        if std::mem::take(&mut post.is_untold) {
+        if std::mem::take(&mut post.is_unsent) {
             post.announce();
         }
     }
 
-    /// Announces what was told. What it corrects is not told again to whoever begins anew.
+    /// Announces what was added. Later sessions do not get announcements that a new one replaces.
     fn announce(&mut self, now_ms: i64) {
         let post = &mut self.post;
         let known = post.announced;
@@ -127,7 +127,7 @@ impl Lane {
         self.post.links().map(Link::waiting).fold((0, 0), |sum, link| (sum.0 + link.0, sum.1 + link.1))
     }
 
-    /// Says that nothing more will come; connections have until the deadline.
+    /// Ends the input; connections have until the deadline.
     pub(super) fn close(&self, deadline: Instant) {
         self.post.links().for_each(|link| link.close(deadline));
     }
@@ -149,7 +149,7 @@ impl Post {
     fn take(&mut self, message: Datagram<'_>, now_ms: i64) {
         if message.is_announcement() {
             self.announced = self.announcements.push(message);
-            self.is_untold = true;
+            self.is_unsent = true;
             return;
         }
         self.handed_out += u64::from(message.flows);
@@ -167,7 +167,7 @@ impl Post {
                 }
             }
         }
-        // who has room is not kept waiting for who has none
+        // a full queue does not delay the others
         if let Some(message) = &shared {
             for link in full {
                 link.put(message);
@@ -175,11 +175,11 @@ impl Post {
         }
     }
 
-    /// Has collectors told what was announced, without waiting for flows.
+    /// Sends the announcements to collectors without waiting for flows.
     fn announce(&mut self) {
         for collector in &mut self.collectors {
             match collector {
-                Collector::Datagrams(outbox) => outbox.tell(&self.announcements),
+                Collector::Datagrams(outbox) => outbox.announce(&self.announcements),
                 Collector::Connection(link) => link.wake(),
             }
         }

@@ -1,8 +1,9 @@
 //! Messages on their way over a connection: a bounded queue, and a thread that empties it.
 //!
-//! Whoever puts messages in does not wait, unless told to, and then only while the collector takes something. The thread connects, writes, and connects again when that fails; a message
-//! leaves the queue when all of it has been written, so none is cut in two by a connection that breaks, and none is sent
-//! twice. What had been written shortly before is *uncertain*: the system had taken it, and nobody says how far it came.
+//! [`Link::offer`] never waits; [`Link::put`] waits, but only while the collector takes something. The thread connects, writes,
+//! and connects again when that fails; a message leaves the queue when all of it has been written, so none is cut in two by
+//! a connection that breaks, and none is sent twice. What had been written shortly before is *uncertain*: the system had
+//! taken it, and nothing reports how far it came.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,12 +26,12 @@ const RETRY_MAX: Duration = Duration::from_secs(15);
 /// What was written this much longer ago than the stall timeout has been acknowledged, or the connection were gone.
 const ACKNOWLEDGED_MARGIN: Duration = Duration::from_secs(5);
 
-/// How long after the deadline a thread may take to see that it is over.
+/// How long after the deadline a thread may take to notice it.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How much may wait, and for how long what comes then waits for room, since the collector took something last.
+/// Capacity of the queue, and how long to wait for it, counted from when the collector last took something.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct QueueLimits {
     pub octets_max: usize,
     pub timeout: Duration,
 }
@@ -39,7 +40,7 @@ pub(super) struct Room {
 #[derive(Debug)]
 pub(super) struct Link {
     shared: Arc<Shared>,
-    room: Room,
+    limits: QueueLimits,
     stopping: Arc<Stopping>,
 }
 
@@ -59,7 +60,7 @@ struct Queue {
     flows: u64,
     /// When the collector took something last, or the first message began to wait.
     progress: Instant,
-    /// Whether the last message found no room.
+    /// Whether the last message did not fit into the queue.
     is_full: bool,
     /// Set when nothing more will come: until when to go on.
     deadline: Option<Instant>,
@@ -118,7 +119,7 @@ impl Link {
     pub(super) fn start(
         dialling: Dialling,
         announcements: Arc<Announcements>,
-        (room, stopping): (Room, Arc<Stopping>),
+        (limits, stopping): (QueueLimits, Arc<Stopping>),
         counters: ExportCounters,
     ) -> Result<Self, ComponentError> {
         let queue = Mutex::new(Queue::new());
@@ -127,15 +128,15 @@ impl Link {
         thread::Builder::new()
             .name("weir-export".to_owned())
             .spawn(move || {
-                // however it ends, nobody waits for it any more
+                // however it ends, callers must not wait for it any more
                 let _ended = Ended(&work);
                 work.run();
             })
             .map_err(|error| ComponentError::caused("cannot start a thread", error))?;
-        Ok(Self { shared, room, stopping })
+        Ok(Self { shared, limits, stopping })
     }
 
-    /// Puts a message into the queue if there is room at once; whether there was.
+    /// Puts a message into the queue if it fits now. Returns whether it did.
     pub(super) fn offer(&self, message: &Arc<Message>) -> bool {
         let mut queue = self.shared.queue();
         let has_room = self.has_room(&queue, message.octets());
@@ -148,7 +149,7 @@ impl Link {
         has_room
     }
 
-    /// Puts a message into the queue, when need be after waiting; the flows of one that finds no room are counted.
+    /// Puts a message into the queue, if needed after waiting. Counts the flows of a message that does not fit.
     pub(super) fn put(&self, message: &Arc<Message>) {
         let mut queue = self.wait_for_room(message.octets());
         let has_room = self.has_room(&queue, message.octets());
@@ -167,15 +168,16 @@ impl Link {
     }
 
     fn has_room(&self, queue: &Queue, octets: usize) -> bool {
-        queue.octets + octets <= self.room.octets_max && !queue.is_ended
+        queue.octets + octets <= self.limits.octets_max && !queue.is_ended
     }
 
-    /// Waits until there is room, for as long as the collector takes something. Who has waited in vain once does not wait
-    /// again before there is room, and who has been waited for beside another one has had that time.
+    /// Waits until the message fits, for as long as the collector takes something. The time counts from the last progress of
+    /// this queue: after one wait in vain the next calls do not wait, and neither do calls after a wait for another collector
+    /// that took as long.
     fn wait_for_room(&self, octets: usize) -> MutexGuard<'_, Queue> {
         let mut queue = self.shared.queue();
         while !self.has_room(&queue, octets) && !queue.is_ended {
-            let until = queue.progress + self.room.timeout;
+            let until = queue.progress + self.limits.timeout;
             let until = self.stopping.deadline().map_or(until, |deadline| until.min(deadline));
             let left = until.saturating_duration_since(Instant::now()).min(LOOK_INTERVAL);
             if left.is_zero() {
@@ -197,14 +199,14 @@ impl Link {
         (queue.flows, queue.octets)
     }
 
-    /// Says that nothing more will come: what waits may still be sent until the deadline.
+    /// Ends the input: messages in the queue may still be sent until the deadline.
     pub(super) fn close(&self, deadline: Instant) {
         self.shared.queue().deadline = Some(deadline);
         self.shared.changed.notify_one();
     }
 
-    /// Waits until everything is sent, or the deadline is over and the thread has had the time to see that; counts what
-    /// was not sent. The wish to stop brings the deadline nearer.
+    /// Waits until everything is sent, or the deadline is over and the thread has had the time to see that. Counts the
+    /// flows that were not sent. A stop of the chain brings the deadline nearer.
     pub(super) fn wait(&self, stopping: &Stopping) {
         let mut queue = self.shared.queue();
         while !queue.is_ended {
@@ -222,7 +224,7 @@ impl Link {
     }
 }
 
-/// Gives up what is left. The thread may be held up in a connection; it finds nothing more to do.
+/// Drops the messages that are left. The thread may be blocked in a connection; it finds nothing more to do.
 fn abandon(queue: &mut Queue, shared: &Shared) {
     if queue.flows > 0 {
         let (target, flows) = (&shared.dialling.target, queue.flows);
@@ -235,7 +237,7 @@ fn abandon(queue: &mut Queue, shared: &Shared) {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // without a finish before it, nobody has time for what is left
+        // without a finish before it, there is no time for the messages that are left
         let mut queue = self.shared.queue();
         queue.deadline.get_or_insert_with(Instant::now);
         abandon(&mut queue, &self.shared);
@@ -244,7 +246,7 @@ impl Drop for Link {
     }
 }
 
-/// Tells that the thread has ended, also when it panics.
+/// Notes that the thread has ended, also when it panics.
 struct Ended<'s>(&'s Shared);
 
 impl Drop for Ended<'_> {
@@ -266,7 +268,7 @@ enum Next {
 impl Shared {
     /// The thread: one session after the other.
     fn run(&self) {
-        let (mut pause, mut is_told) = (RETRY_MIN, false);
+        let (mut pause, mut is_reported) = (RETRY_MIN, false);
         let target = &self.dialling.target;
         loop {
             let begun = Instant::now();
@@ -274,7 +276,7 @@ impl Shared {
                 Ok(stream) => {
                     self.counters.connections_made.add(1);
                     tracing::info!(%target, "connected to a collector");
-                    is_told = false;
+                    is_reported = false;
                     match self.session(stream) {
                         Ok(()) => return,
                         Err(error) => {
@@ -285,9 +287,9 @@ impl Shared {
                 }
                 Err(error) => {
                     self.counters.connections_failed.add(1);
-                    if !is_told {
+                    if !is_reported {
                         tracing::warn!(%target, %error, "no connection to a collector; flows wait in the queue");
-                        is_told = true;
+                        is_reported = true;
                     }
                 }
             }
@@ -319,13 +321,13 @@ impl Shared {
         }
     }
 
-    /// One Transport Session: the collector is told everything from the beginning (RFC 7011 section 10.4.3), then come
-    /// the flows. Ends in order only when nothing more will come.
+    /// One Transport Session: the collector gets all announcements first (RFC 7011 section 10.4.3), then the flows. Ends
+    /// without an error only when the input has ended.
     fn session(&self, mut stream: Stream) -> io::Result<()> {
         let mut sending = Sending {
             shared: self,
             session: TransportSession::new(Version::Ipfix),
-            told: 0,
+            announced: 0,
             octets: Vec::new(),
             recent: Recent::new(self.dialling.stall_timeout + ACKNOWLEDGED_MARGIN),
         };
@@ -354,8 +356,8 @@ impl Shared {
 struct Sending<'s> {
     shared: &'s Shared,
     session: TransportSession,
-    /// Announcements that the collector was sent in this session.
-    told: u64,
+    /// Number of announcements sent in this session.
+    announced: u64,
     octets: Vec<u8>,
     recent: Recent,
 }
@@ -365,8 +367,8 @@ impl Sending<'_> {
         loop {
             match self.shared.next() {
                 Next::Message(message) => {
-                    if self.told < message.announced {
-                        self.tell(stream)?;
+                    if self.announced < message.announced {
+                        self.announce(stream)?;
                     }
                     self.write(stream, &message)?;
                     let mut queue = self.shared.queue();
@@ -378,21 +380,21 @@ impl Sending<'_> {
                     self.shared.changed.notify_all();
                 }
                 Next::Nothing => {
-                    self.tell(stream)?;
+                    self.announce(stream)?;
                     stream.look()?;
                 }
-                Next::Close => return self.tell(stream),
+                Next::Close => return self.announce(stream),
             }
         }
     }
 
-    /// Sends the announcements that the collector does not know.
-    fn tell(&mut self, stream: &mut Stream) -> io::Result<()> {
-        let (messages, count) = self.shared.announcements.after(self.told);
+    /// Sends the announcements that the collector does not have yet.
+    fn announce(&mut self, stream: &mut Stream) -> io::Result<()> {
+        let (messages, count) = self.shared.announcements.after(self.announced);
         for message in messages {
             self.write(stream, &message)?;
         }
-        self.told = count;
+        self.announced = count;
         Ok(())
     }
 
@@ -405,7 +407,7 @@ impl Sending<'_> {
     }
 }
 
-/// Flows written so recently that the collector's system need not have acknowledged them.
+/// Flows written so recently that the collector's system may not have acknowledged them.
 struct Recent {
     span: Duration,
     /// When, to the tenth of a second, and how many.

@@ -20,8 +20,8 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// The socket that reaches a target. It is not connected: what the network says about one datagram would be
-    /// reported for another one that was fine.
+    /// The socket that reaches a target. It is not connected: an error of one datagram would be reported for
+    /// another one that was fine.
     pub(super) fn towards(&mut self, to: SocketAddr, from: Option<IpAddr>) -> Result<Arc<UdpSocket>, ComponentError> {
         let (slot, any) = match to {
             SocketAddr::V4(_) => (&mut self.v4, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
@@ -45,8 +45,8 @@ pub(super) struct Outbox {
     address: SocketAddr,
     session: TransportSession,
     refresh: TemplateRefresh,
-    /// Announcements that were sent since the last refresh, and when that was.
-    told: u64,
+    /// Number of announcements sent since the last refresh, and the time of the refresh.
+    announced: u64,
     refreshed_ms: Option<i64>,
     datagrams_since_refresh: u32,
     counters: ExportCounters,
@@ -67,7 +67,7 @@ impl Outbox {
             address,
             session: TransportSession::new(version),
             refresh,
-            told: 0,
+            announced: 0,
             refreshed_ms: None,
             datagrams_since_refresh: 0,
             counters,
@@ -75,18 +75,18 @@ impl Outbox {
         }
     }
 
-    /// Sends flows, and before them what the collector must know. What the system does not take is counted: nothing is
-    /// sent again, as UDP has it.
+    /// Sends flows, and before them the announcements that the collector needs. Datagrams that the system does not take are
+    /// counted and not sent again, as is usual for UDP.
     pub(super) fn send(&mut self, message: Datagram<'_>, announcements: &Announcements, announced: u64, now_ms: i64) {
         let is_due = self.refreshed_ms.is_none_or(|refreshed_ms| {
             self.datagrams_since_refresh >= self.refresh.datagrams
                 || now_ms.saturating_sub(refreshed_ms) >= i64::from(self.refresh.secs) * 1000
         });
         if is_due {
-            (self.told, self.datagrams_since_refresh, self.refreshed_ms) = (0, 0, Some(now_ms));
+            (self.announced, self.datagrams_since_refresh, self.refreshed_ms) = (0, 0, Some(now_ms));
         }
-        if self.told < announced {
-            self.tell(announcements);
+        if self.announced < announced {
+            self.announce(announcements);
         }
         let is_sent = self.put(message);
         self.datagrams_since_refresh = self.datagrams_since_refresh.saturating_add(1);
@@ -95,11 +95,11 @@ impl Outbox {
     }
 
     /// Sends the announcements that were not sent yet.
-    pub(super) fn tell(&mut self, announcements: &Announcements) {
-        let (messages, count) = announcements.after(self.told);
+    pub(super) fn announce(&mut self, announcements: &Announcements) {
+        let (messages, count) = announcements.after(self.announced);
         // what did not go out is tried again with the next flows
         if messages.iter().all(|message| self.put(message.datagram())) {
-            self.told = count;
+            self.announced = count;
         }
     }
 

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use weir_collect::Transport;
+use weir_flow::with_causes;
 use weir_secure::{ConnectError, TlsClient, TlsStream};
 
 use super::target::Target;
 
 /// Longest time for a connection to come about, and as long again for each step of the handshake of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often whoever waits for a connection looks whether it should go on.
+/// How often a wait for a connection checks whether it should go on.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Number of SCTP among the protocols over IP.
 const PROTOCOL_SCTP: i32 = 132;
@@ -39,19 +40,8 @@ pub(super) enum DialError {
     Connect { address: SocketAddr, source: io::Error },
     #[error("the connection cannot be set up: {0}")]
     Setup(io::Error),
-    #[error("{}", chain(.0))]
+    #[error("{}", with_causes(.0))]
     Tls(#[from] ConnectError),
-}
-
-/// An error with its causes in one line, for the log.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 impl Dialling {

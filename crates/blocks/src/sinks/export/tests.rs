@@ -1,7 +1,7 @@
 mod connections;
 mod judges;
+mod options_data;
 mod secure;
-mod telling;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -10,8 +10,8 @@ use weir_archive::{Segment, Snapshot, TailFrame};
 use weir_chain::ComponentError;
 use weir_filter::{Comparison, Predicate, Test};
 use weir_flow::{Column, FlowBatch, Table};
-use weir_query::scan::{FlowScan, PageDecoder, columns_with_values};
-use weir_query::{Progress, QueryError, TimeWindow};
+use weir_query::scan::{FlowScan, PageDecoder, ScanSpec, columns_with_values};
+use weir_query::{FlowSources, Progress, QueryError, TimeWindow};
 
 /// Rows of the tail that are read as one run: as many as a segment has by default.
 const TAIL_ROWS: usize = 2_000_000;
@@ -130,10 +130,9 @@ impl OpenRun {
         let (predicate, columns, progress) = (span.predicate(), columns.iter().copied(), Arc::new(Progress::default()));
         let (scan, segment) = match &self.stored {
             Stored::Segment(snapshot, segment) => {
-                let window = TimeWindow::default();
-                let segments = vec![segment.clone()];
-                let scan = FlowScan::of_segments(snapshot, segments, false, &window, predicate, columns, &progress);
-                (scan, Some(segment.clone()))
+                let sources = FlowSources::of_segments(snapshot, vec![segment.clone()], false);
+                let spec = ScanSpec::of(predicate, &TimeWindow::default(), columns);
+                (FlowScan::of(&sources, spec, &progress), Some(segment.clone()))
             }
             Stored::Tail(batches) => (FlowScan::of_batches(batches.clone(), predicate, columns, &progress), None),
         };

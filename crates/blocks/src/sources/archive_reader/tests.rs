@@ -186,7 +186,7 @@ fn read_while(parameters: &str, happens: impl FnOnce()) -> Result<Outcome, Compo
     loop {
         let pulled = source.pull(&mut out)?;
         bursts.extend(out.drain().map(|burst| FlowBatch::try_new(burst.rows().clone()).expect("flows").to_full()));
-        if pulled == Pulled::Ended {
+        if pulled == PullResult::Ended {
             return Ok((bursts, context.counters.read()));
         }
     }
@@ -360,10 +360,10 @@ fn a_reader_that_is_stopped_ends_at_once() {
         let (Built::Source(mut source), _) = compliance::open(READER, &parameters) else { panic!("a source") };
         let mut out = Outlet::new();
         while out.drain().count() == 0 {
-            assert_ne!(source.pull(&mut out).expect("no damage"), Pulled::Ended);
+            assert_ne!(source.pull(&mut out).expect("no damage"), PullResult::Ended);
         }
         source.stop();
-        assert_eq!(source.pull(&mut out).expect("no damage"), Pulled::Ended);
+        assert_eq!(source.pull(&mut out).expect("no damage"), PullResult::Ended);
     }
 }
 

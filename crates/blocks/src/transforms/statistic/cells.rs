@@ -1,4 +1,4 @@
-//! What is known of each measure of each group, and the rows that become of it.
+//! The statistics of each measure of each group, and the rows made of them.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use weir_rows::keys::NO_KEY;
 use weir_rows::numbers::{Numbers, number};
 use weir_rows::windows::WINDOW_START;
 
-/// What is to be known.
+/// The columns to measure, and the statistics besides those that every answer has.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct MeasureSet {
     /// Columns that are measured.
     pub(super) measures: Vec<String>,
     pub(super) quantiles: Vec<Quantile>,
     pub(super) histogram: Option<Buckets>,
 }
 
-impl Wanted {
-    /// Names of the columns that stand behind those of the key.
+impl MeasureSet {
+    /// Names of the columns that follow those of the key.
     pub(super) fn column_names(&self) -> Vec<String> {
         let mut names = COLUMNS.map(str::to_owned).to_vec();
         names.extend(self.quantiles.iter().map(|quantile| quantile.name()));
@@ -43,7 +43,7 @@ const COLUMNS: [&str; 8] = ["measure", "count", "nulls", "sum", "mean", "varianc
 /// Name of the column with the start of the interval.
 pub(super) const INTERVAL_START: &str = "interval_start";
 
-/// What is known of one measure of one group.
+/// The statistics of one measure of one group.
 #[derive(Debug, Clone, Default)]
 struct Cell {
     moments: Moments,
@@ -55,7 +55,7 @@ struct Cell {
 /// The cells of all groups.
 #[derive(Debug)]
 pub(super) struct Measured {
-    wanted: Wanted,
+    set: MeasureSet,
     /// For each measure the cells of all groups.
     cells: Vec<Vec<Cell>>,
     /// Octets beside the cells themselves, as they were `rows_since` rows ago.
@@ -66,9 +66,9 @@ pub(super) struct Measured {
 
 impl Measured {
     /// No groups yet. `saturated` counts values that do not fit into what is handed on.
-    pub(super) fn new(wanted: Wanted, saturated: Counter) -> Self {
-        let cells = wanted.measures.iter().map(|_| Vec::new()).collect();
-        Self { wanted, cells, octets: 0, rows_since: 0, saturated }
+    pub(super) fn new(set: MeasureSet, saturated: Counter) -> Self {
+        let cells = set.measures.iter().map(|_| Vec::new()).collect();
+        Self { set, cells, octets: 0, rows_since: 0, saturated }
     }
 
     fn weigh(&mut self) {
@@ -117,7 +117,7 @@ fn add_values<const SKETCHED: bool, const HAS_SIGN: bool>(
 
 impl Cells for Measured {
     fn add(&mut self, rows: &RecordBatch, ids: &[u32], groups: usize) -> Result<(), ComponentError> {
-        for (name, cells) in self.wanted.measures.iter().zip(&mut self.cells) {
+        for (name, cells) in self.set.measures.iter().zip(&mut self.cells) {
             cells.resize_with(groups, Cell::default);
             let Some(column) = rows.column_by_name(name) else {
                 if Column::by_name(name).is_none() {
@@ -129,8 +129,8 @@ impl Cells for Measured {
                 continue;
             };
             let numbers = Numbers::read(name, column)?;
-            let histogram = self.wanted.histogram;
-            match (self.wanted.quantiles.is_empty(), numbers.has_sign) {
+            let histogram = self.set.histogram;
+            match (self.set.quantiles.is_empty(), numbers.has_sign) {
                 (false, false) => add_values::<true, false>(&numbers, ids, cells, histogram),
                 (false, true) => add_values::<true, true>(&numbers, ids, cells, histogram),
                 (true, false) => add_values::<false, false>(&numbers, ids, cells, histogram),
@@ -165,7 +165,7 @@ impl Cells for Measured {
 /// The groups of an interval as rows: one for each group, in the order of the keys, and measure.
 pub(super) fn rows_of(closed: &Closed<'_, Measured>) -> Result<RecordBatch, ComponentError> {
     let measured = closed.cells;
-    let measures = measured.wanted.measures.len();
+    let measures = measured.set.measures.len();
     let groups: Vec<u32> = by_key(closed, closed.ids)?;
     let repeated: Vec<u32> = groups.iter().flat_map(|id| std::iter::repeat_n(*id, measures)).collect();
     let mut columns: Vec<(FieldRef, ArrayRef)> = Vec::new();
@@ -187,7 +187,7 @@ pub(super) fn rows_of(closed: &Closed<'_, Measured>) -> Result<RecordBatch, Comp
 impl Measured {
     /// The columns behind those of the key.
     fn columns(&self, cells: &[&Cell], groups: usize) -> Vec<(FieldRef, ArrayRef)> {
-        let names = std::iter::repeat_n(&self.wanted.measures, groups).flatten();
+        let names = std::iter::repeat_n(&self.set.measures, groups).flatten();
         let counts = |count: fn(&Cell) -> u64| -> ArrayRef {
             Arc::new(cells.iter().map(|cell| count(cell)).collect::<Vec<_>>().into_iter().collect::<UInt64Array>())
         };
@@ -209,11 +209,11 @@ impl Measured {
             numbers(Moments::max),
         ];
         arrays.extend(self.quantiles(cells));
-        if let Some(buckets) = self.wanted.histogram {
+        if let Some(buckets) = self.set.histogram {
             let texts = cells.iter().map(|cell| cell.histogram.text(buckets));
             arrays.push(Arc::new(texts.map(Some).collect::<StringArray>()));
         }
-        let names = self.wanted.column_names();
+        let names = self.set.column_names();
         let fields =
             names.into_iter().zip(&arrays).map(|(name, array)| Field::new(name, array.data_type().clone(), true));
         fields.map(Arc::new).collect::<Vec<FieldRef>>().into_iter().zip(arrays).collect()
@@ -224,10 +224,10 @@ impl Measured {
             .iter()
             .map(|cell| {
                 let (min, max) = (cell.moments.min().map_or(0, to_i64), cell.moments.max().map_or(0, to_i64));
-                cell.sketch.quantiles(&self.wanted.quantiles, min, max)
+                cell.sketch.quantiles(&self.set.quantiles, min, max)
             })
             .collect();
         let column = |at: usize| of_cells.iter().map(|quantiles| quantiles[at]).collect::<Int64Array>();
-        (0..self.wanted.quantiles.len()).map(|at| Arc::new(column(at)) as ArrayRef).collect()
+        (0..self.set.quantiles.len()).map(|at| Arc::new(column(at)) as ArrayRef).collect()
     }
 }

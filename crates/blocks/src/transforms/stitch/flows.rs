@@ -1,6 +1,6 @@
 //! Rows that an opposite is waited for, and pairs that have found each other.
 
-use super::sides::Way;
+use super::sides::FlowSide;
 use weir_rows::by_start::Place;
 use weir_rows::gather::Pick;
 use weir_rows::keys::NO_KEY;
@@ -33,7 +33,7 @@ pub(super) struct Stitched {
 pub(super) struct Flow {
     /// [`NO_KEY`] when no opposite is looked for.
     pub(super) key: u32,
-    way: Way,
+    side: FlowSide,
     /// Of the row, or of the pair's initiator.
     pub(super) record: Record,
     pub(super) stitched: Option<Stitched>,
@@ -42,9 +42,9 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(key: u32, way: Way, record: Record) -> Self {
+    pub(super) fn new(key: u32, side: FlowSide, record: Record) -> Self {
         let place = Place { start: record.start, arrival: record.arrival, slot: 0 };
-        Self { key, way, record, stitched: None, place, is_held: true }
+        Self { key, side, record, stitched: None, place, is_held: true }
     }
 }
 
@@ -67,12 +67,12 @@ impl Flows {
     }
 
     /// Makes a pair of a row that came before and one that goes the other way. Returns the new place when it has moved.
-    pub(super) fn join(&mut self, slot: u32, record: &Record, way: Way) -> Option<Place> {
+    pub(super) fn join(&mut self, slot: u32, record: &Record, side: FlowSide) -> Option<Place> {
         let flow = &mut self.flows[slot as usize];
         let earlier = flow.record;
-        let is_initiator = match (flow.way, way) {
-            (Way::Back { is_reply: true }, _) => true,
-            (_, Way::Back { is_reply: true }) => false,
+        let is_initiator = match (flow.side, side) {
+            (FlowSide::Back { is_reply: true }, _) => true,
+            (_, FlowSide::Back { is_reply: true }) => false,
             // RFC 5103 section 3.1: the initiator sent the first packet; next to that, servers have lower ports
             _ => (record.start, record.dst_port) < (earlier.start, earlier.dst_port),
         };
@@ -103,9 +103,9 @@ impl Flows {
         *flow
     }
 
-    /// Which way an unmatched row goes.
-    pub(super) fn way(&self, slot: u32) -> Way {
-        self.flows[slot as usize].way
+    /// The side of an unmatched row.
+    pub(super) fn side(&self, slot: u32) -> FlowSide {
+        self.flows[slot as usize].side
     }
 
     /// Where the row is that will be handed on.

@@ -1,4 +1,4 @@
-//! The key that both ways of a conversation share, and which way a row goes.
+//! The key that both sides of a conversation share, and the side of a row.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ const ICMPV6: u8 = 58;
 const ICMP_PAIRS: [(u8, u8); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
 const ICMPV6_PAIRS: [(u8, u8); 1] = [(128, 129)];
 
-/// Which way a row goes.
+/// The side of a conversation that a row is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum FlowSide {
     /// From the first end to the second.
     There,
-    /// From the second end to the first. Whether it is a reply, so that what goes there is the request.
+    /// From the second end to the first. `is_reply`: the row of the other side is the request.
     Back { is_reply: bool },
-    /// Both ways already.
+    /// Both sides in one row.
     Bidirectional,
-    /// Nothing can be its opposite.
+    /// No row can be of the other side.
     None,
 }
 
-impl Way {
-    /// Whether two rows of the same key go opposite ways.
+impl FlowSide {
+    /// Whether two rows of the same key are of opposite sides.
     pub(super) fn is_opposite(self, other: Self) -> bool {
         matches!((self, other), (Self::There, Self::Back { .. }) | (Self::Back { .. }, Self::There))
     }
@@ -91,71 +91,71 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Which way a row goes, and both ports of its key in one number.
-    fn way(&self, row: usize) -> (Way, u32) {
+    /// The side of a row, and both ports of its key in one number.
+    fn side(&self, row: usize) -> (FlowSide, u32) {
         if number(self.bytes_reverse, row).or(number(self.packets_reverse, row)).is_some() {
-            return (Way::Bidirectional, 0);
+            return (FlowSide::Bidirectional, 0);
         }
         let (Some(src), Some(dst)) = (value(self.src_addr, row), value(self.dst_addr, row)) else {
-            return (Way::None, 0);
+            return (FlowSide::None, 0);
         };
         match number(self.protocol, row) {
-            Some(ICMP) => self.icmp_way(row, &ICMP_PAIRS),
-            Some(ICMPV6) => self.icmp_way(row, &ICMPV6_PAIRS),
+            Some(ICMP) => self.icmp_side(row, &ICMP_PAIRS),
+            Some(ICMPV6) => self.icmp_side(row, &ICMPV6_PAIRS),
             _ => {
                 let src_port = number(self.src_port, row).unwrap_or(0);
                 let dst_port = number(self.dst_port, row).unwrap_or(0);
                 let ports = |first, second| u32::from(first) << 16 | u32::from(second);
                 match (src, src_port).cmp(&(dst, dst_port)) {
-                    std::cmp::Ordering::Less => (Way::There, ports(src_port, dst_port)),
-                    std::cmp::Ordering::Greater => (Way::Back { is_reply: false }, ports(dst_port, src_port)),
-                    std::cmp::Ordering::Equal => (Way::None, 0),
+                    std::cmp::Ordering::Less => (FlowSide::There, ports(src_port, dst_port)),
+                    std::cmp::Ordering::Greater => (FlowSide::Back { is_reply: false }, ports(dst_port, src_port)),
+                    std::cmp::Ordering::Equal => (FlowSide::None, 0),
                 }
             }
         }
     }
 
-    /// The first end of an ICMP exchange is who asks; the type of the request stands in place of the ports.
-    fn icmp_way(&self, row: usize, pairs: &[(u8, u8)]) -> (Way, u32) {
+    /// The first end of an ICMP exchange is the sender of the request; the type of the request replaces the ports.
+    fn icmp_side(&self, row: usize, pairs: &[(u8, u8)]) -> (FlowSide, u32) {
         let upper = |type_code: u16| (type_code >> 8) as u8;
         let icmp_type = number(self.icmp_type, row)
             .or_else(|| number(self.icmp_type_code, row).map(upper))
             .or_else(|| number(self.dst_port, row).map(upper));
         for &(request, reply) in pairs {
             if icmp_type == Some(request) {
-                return (Way::There, u32::from(request));
+                return (FlowSide::There, u32::from(request));
             }
             if icmp_type == Some(reply) {
-                return (Way::Back { is_reply: true }, u32::from(request));
+                return (FlowSide::Back { is_reply: true }, u32::from(request));
             }
         }
-        (Way::None, 0)
+        (FlowSide::None, 0)
     }
 }
 
-/// Ways of the rows of one batch.
+/// Sides of the rows of one batch.
 #[derive(Debug, Default)]
 pub(super) struct Sides {
-    ways: Vec<Way>,
+    sides: Vec<FlowSide>,
     picks: Vec<Pick>,
 }
 
 impl Sides {
-    /// Which way a row of the last batch goes.
-    pub(super) fn way(&self, row: usize) -> Way {
-        self.ways[row]
+    /// The side of a row of the last batch.
+    pub(super) fn side(&self, row: usize) -> FlowSide {
+        self.sides[row]
     }
 
     /// The columns of the key of these rows.
     pub(super) fn of(&mut self, rows: &RecordBatch, columns: &Columns) -> Result<RecordBatch, ComponentError> {
         let count = rows.num_rows();
-        self.ways.clear();
+        self.sides.clear();
         self.picks.clear();
         let mut ports = Vec::with_capacity(count);
         for row in 0..count {
-            let (way, both) = columns.way(row);
-            let is_back = matches!(way, Way::Back { .. });
-            self.ways.push(way);
+            let (side, both) = columns.side(row);
+            let is_back = matches!(side, FlowSide::Back { .. });
+            self.sides.push(side);
             self.picks.push(Pick { batch: u32::from(is_back), row: row as u32 });
             ports.push(both);
         }

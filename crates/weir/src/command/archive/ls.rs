@@ -9,7 +9,9 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use weir_archive::{Inventory, Segment, SegmentSummary, inventory};
 use weir_print::{Format, OutputOptions, write_batches};
 
-use crate::command::{ArchiveArg, FormatArg, counted, noun_of};
+use crate::command::answer_format::FormatArg;
+use crate::command::archive_args::ArchiveArg;
+use crate::command::report::{counted, noun_of};
 
 /// List days, segments, summaries and tails, with their rows and sizes
 #[derive(Debug, clap::Args)]

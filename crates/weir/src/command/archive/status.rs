@@ -7,7 +7,8 @@ use weir_archive::{Inventory, inventory};
 use weir_series::StoreSize;
 
 use super::ls::{amount, places};
-use crate::command::{ArchiveArg, series};
+use crate::command::archive_args::ArchiveArg;
+use crate::command::series;
 
 /// Print how the archive is: what counts, what waits, what is damaged
 ///

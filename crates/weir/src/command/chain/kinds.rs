@@ -11,7 +11,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let registry = crate::command::registry();
+    let registry = crate::command::chain_parts::registry();
     match &args.kind {
         None => print!("{}", reference::list(&registry)),
         Some(name) => match registry.get(name) {

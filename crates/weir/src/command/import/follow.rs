@@ -19,8 +19,8 @@ use weir_query::{Archive, QueryOptions, TimeWindow};
 
 use super::file_list::add_files;
 use super::imported_files::ImportedFiles;
-use crate::command::counted;
 use crate::command::read_before::ReadBefore;
+use crate::command::report::counted;
 use crate::running::Signals;
 
 /// From one look at the directory to the next.

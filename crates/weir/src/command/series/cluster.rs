@@ -14,7 +14,7 @@ use weir_cassandra::{StatisticsPartition, StatisticsReader};
 use weir_chain::TimeSpan;
 use weir_series::Metric;
 
-use super::source::{ENDINGS, KnownSteps, SeriesSource, SeriesValues, SourceRows, StepLength, Wanted};
+use super::source::{ENDINGS, KnownSteps, SeriesRequest, SeriesSource, SeriesValues, SourceRows, StepLength};
 
 /// Partitions whose rows are in memory at once.
 const PARTITIONS_AT_ONCE: usize = 256;
@@ -43,7 +43,7 @@ impl ClusterSource {
     }
 
     /// The partitions that may have what is wanted, by key and time.
-    fn of(&self, wanted: &Wanted<'_>) -> Vec<StatisticsPartition> {
+    fn of(&self, wanted: &SeriesRequest<'_>) -> Vec<StatisticsPartition> {
         let times_ms = wanted.times_ms();
         let is_wanted = |partition: &&StatisticsPartition| {
             partition.by == wanted.by
@@ -151,7 +151,7 @@ impl SeriesSource for ClusterSource {
         false
     }
 
-    fn rows<'a>(&'a self, wanted: &Wanted<'_>) -> anyhow::Result<SourceRows<'a>> {
+    fn rows<'a>(&'a self, wanted: &SeriesRequest<'_>) -> anyhow::Result<SourceRows<'a>> {
         let partitions = self.of(wanted);
         let pieces: Vec<Vec<StatisticsPartition>> =
             partitions.chunks(PARTITIONS_AT_ONCE).map(<[StatisticsPartition]>::to_vec).collect();
@@ -165,12 +165,12 @@ impl SeriesSource for ClusterSource {
         Ok(SourceRows { schema: self.reader.schema(), batches: Box::new(pieces.into_iter().flat_map(read)) })
     }
 
-    fn values(&self, wanted: &Wanted<'_>) -> anyhow::Result<Box<dyn SeriesValues>> {
+    fn values(&self, wanted: &SeriesRequest<'_>) -> anyhow::Result<Box<dyn SeriesValues>> {
         let mut values = ClusterValues::new(wanted, metrics_of(&self.reader.schema()))?;
         let times_ms = wanted.times_ms();
         self.each_batch(&self.of(wanted), &times_ms, |batch| values.add(batch))?;
         if wanted.by != TOTAL {
-            let total = Wanted { by: TOTAL, keys: &[], ..*wanted };
+            let total = SeriesRequest { by: TOTAL, keys: &[], ..*wanted };
             self.each_batch(&self.of(&total), &times_ms, |batch| values.note_known(batch))?;
         }
         Ok(Box::new(values.finished()))
@@ -220,7 +220,7 @@ struct KeyValues {
 
 impl ClusterValues {
     /// Nothing yet of the time that is wanted.
-    fn new(wanted: &Wanted<'_>, metrics: Vec<Metric>) -> anyhow::Result<Self> {
+    fn new(wanted: &SeriesRequest<'_>, metrics: Vec<Metric>) -> anyhow::Result<Self> {
         let step = i64::from(wanted.step.step_secs).max(1);
         let first_secs = wanted.from_secs.saturating_add(step - 1).div_euclid(step).saturating_mul(step);
         let span = wanted.until_secs.saturating_sub(first_secs).saturating_add(step - 1);

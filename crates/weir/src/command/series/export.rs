@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use weir_rrdtool::{RrdFile, Rrdtool, file_name, last_update, reading};
 use weir_series::MetricKind;
 
-use super::source::{SeriesValues, Wanted};
+use super::source::{SeriesRequest, SeriesValues};
 use super::{StepArgs, StoreArgs, check_by, check_keys};
 
 /// Steps that a file of rrdtool has room for, at least, when it is not known how long steps are kept: a day of minutes.
@@ -72,7 +72,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
         until_secs = source.extent(step, None)?.map_or(until_secs, |(_, newest)| until_secs.min(newest));
     }
     check_keys(&*source, &args.by, &args.keys)?;
-    let values = source.values(&Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs })?;
+    let values = source.values(&SeriesRequest { by: &args.by, keys: &args.keys, step, from_secs, until_secs })?;
     let mut exported = Exported { by: &args.by, keep_secs: step.keep_secs, values, last_updates: HashMap::new() };
     if args.update {
         let values = &exported.values;

@@ -10,7 +10,7 @@ use weir_series::{
     Catalogue, Coverage, Family, FamilyId, Fetched, Metric, Resolution, RowSelection, SeriesId, SeriesStore,
 };
 
-use super::source::{ENDINGS, KnownSteps, SeriesSource, SeriesValues, SourceRows, StepLength, Wanted};
+use super::source::{ENDINGS, KnownSteps, SeriesRequest, SeriesSource, SeriesValues, SourceRows, StepLength};
 
 /// The store of a folder.
 pub(super) struct FolderSource {
@@ -109,7 +109,7 @@ impl SeriesSource for FolderSource {
         step.step_secs == self.store.resolutions()[0].step_secs
     }
 
-    fn rows<'a>(&'a self, wanted: &Wanted<'_>) -> anyhow::Result<SourceRows<'a>> {
+    fn rows<'a>(&'a self, wanted: &SeriesRequest<'_>) -> anyhow::Result<SourceRows<'a>> {
         let (_, family) = self.family(wanted.by)?;
         let resolution = self.resolution(wanted.step)?;
         let selection = RowSelection {
@@ -135,7 +135,7 @@ impl SeriesSource for FolderSource {
         Ok(SourceRows { schema, batches: Box::new(batches) })
     }
 
-    fn values(&self, wanted: &Wanted<'_>) -> anyhow::Result<Box<dyn SeriesValues>> {
+    fn values(&self, wanted: &SeriesRequest<'_>) -> anyhow::Result<Box<dyn SeriesValues>> {
         let (id, family) = self.family(wanted.by)?;
         let catalogue = Arc::clone(self.catalogue()?);
         let ids: Vec<SeriesId> = wanted.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use weir_chain::TimeSpan;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 
-use super::source::{SeriesValues, StepLength, Wanted};
+use super::source::{SeriesRequest, SeriesValues, StepLength};
 use super::{OTHER, StepArgs, StoreArgs, check_by, check_keys};
 use crate::foreground_query::terminal;
 use crate::time_args::range_text;
@@ -74,7 +74,7 @@ pub(super) fn run(args: &PlotArgs) -> anyhow::Result<()> {
     let is_named = args.steps.step.is_some();
     let step = if is_named { finest } else { fitting(&source.steps(), finest, until_secs - from_secs, cells) };
     check_keys(&*source, &args.by, &args.keys)?;
-    let of = |step| source.values(&Wanted { by: &args.by, keys: &args.keys, step, from_secs, until_secs });
+    let of = |step| source.values(&SeriesRequest { by: &args.by, keys: &args.keys, step, from_secs, until_secs });
     let mut values = of(step)?;
     // coarser steps are there when they have ended: of some minutes there may be finer ones only
     let is_finer = |one: &StepLength| !is_named && (finest.step_secs..step.step_secs).contains(&one.step_secs);

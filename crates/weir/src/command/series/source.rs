@@ -38,10 +38,10 @@ pub(super) trait SeriesSource {
     fn may_grow(&self, step: StepLength) -> bool;
 
     /// Reads series as rows. What is damaged is left out, with a warning on standard error.
-    fn rows<'a>(&'a self, wanted: &Wanted<'_>) -> anyhow::Result<SourceRows<'a>>;
+    fn rows<'a>(&'a self, wanted: &SeriesRequest<'_>) -> anyhow::Result<SourceRows<'a>>;
 
     /// Reads series into memory. What is damaged is a gap, with a warning on standard error.
-    fn values(&self, wanted: &Wanted<'_>) -> anyhow::Result<Box<dyn SeriesValues>>;
+    fn values(&self, wanted: &SeriesRequest<'_>) -> anyhow::Result<Box<dyn SeriesValues>>;
 }
 
 /// Steps of one length.
@@ -53,9 +53,9 @@ pub(super) struct StepLength {
     pub(super) keep_secs: Option<u64>,
 }
 
-/// Which series are read.
+/// Selects the series to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct SeriesRequest<'a> {
     /// What they are series by.
     pub(super) by: &'a str,
     /// Their keys; all when there is none.
@@ -68,7 +68,7 @@ pub(super) struct Wanted<'a> {
     pub(super) until_secs: i64,
 }
 
-impl Wanted<'_> {
+impl SeriesRequest<'_> {
     /// The time in milliseconds since the epoch.
     #[cfg(feature = "cassandra")]
     pub(super) fn times_ms(&self) -> Range<i64> {

@@ -31,13 +31,13 @@ use crate::command::series;
 
 /// Sections that are read again while the service runs.
 const READ_AGAIN: &[&str] = &["access", "roles", "users"];
-/// The section whose files are read again, and whose names of files are those of questions then; what is kept with flows goes on to be
-/// that of the files that collecting began with.
+/// Section whose files are read again. Queries use the new files; the columns that are stored with flows still come from the
+/// files that collecting began with.
 const ENRICHMENT: &str = "enrichment";
-/// The section of which may change who may send.
+/// Section whose networks of senders can be changed without a restart.
 const COLLECT: &str = "collect";
 
-/// Reads every section, so that what is wrong with any of them is an error.
+/// Reads every section, so that a mistake in any of them is an error.
 pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> {
     let file = parsed(path)?;
     file.section::<HttpOptions>("http")?;
@@ -74,28 +74,28 @@ fn downloads(file: &ConfigFile) -> Result<Vec<DownloadOptions>, OptionError> {
     Ok(downloads)
 }
 
-/// What of a file may change while the service runs.
+/// The parts of the file that may change while the service runs.
 fn reloaded(file: &ConfigFile) -> Result<Reloaded, OptionError> {
     let enrichment = file.section::<EnrichmentSection>("enrichment")?.unwrap_or_default();
     Ok(Reloaded { users: granting::users(file)?, enrichment: enrichment.files(), ..Reloaded::default() })
 }
 
-/// What a service has begun with, by which is known what takes a restart.
-struct Begun {
+/// The configuration at the start, to find what needs a restart.
+struct StartedWith {
     file: Arc<ConfigFile>,
-    /// Where the command line has it collect, whatever the file says.
+    /// Listening addresses of the command line, which replace those of the file.
     listen: Vec<String>,
     is_collecting: bool,
 }
 
-/// How a file is read again, and who hears of it.
-fn reloader(path: PathBuf, begun: Begun, signals: Arc<Mutex<ReloadSignals>>) -> Reloader {
-    let tell = move |of_collector: Option<Table>| locked(&signals).ask(of_collector);
-    Reloader::new(move || read_again(&path, &begun), tell)
+/// Reads the file again, and has the running components read theirs; the collector gets the changed networks of senders.
+fn reloader(path: PathBuf, begun: StartedWith, signals: Arc<Mutex<ReloadSignals>>) -> Reloader {
+    let ask = move |of_collector: Option<Table>| locked(&signals).ask(of_collector);
+    Reloader::new(move || read_again(&path, &begun), ask)
 }
 
-/// Reads a file again, and finds out what of it takes a restart.
-fn read_again(path: &Path, begun: &Begun) -> Result<Reloaded, OptionError> {
+/// Reads the file again, and finds the sections whose changes need a restart.
+fn read_again(path: &Path, begun: &StartedWith) -> Result<Reloaded, OptionError> {
     let in_file =
         |error: OptionError| OptionError { message: format!("{}: {}", path.display(), error.message), ..error };
     let file = check(path).map_err(in_file)?;
@@ -109,9 +109,9 @@ fn read_again(path: &Path, begun: &Begun) -> Result<Reloaded, OptionError> {
     Ok(Reloaded { restart_needed, collecting, ..reloaded(&file).map_err(in_file)? })
 }
 
-/// Who may send by a file that is read again, as options of the collector that runs; `None` where more of the section has
-/// changed than that, or the file has not had it.
-fn senders(file: &ConfigFile, begun: &Begun) -> Result<Option<Table>, OptionError> {
+/// The networks of senders of a file that is read again, as options of the running collector; `None` if other options of the
+/// section have changed too, or if the section is new or gone.
+fn senders(file: &ConfigFile, begun: &StartedWith) -> Result<Option<Table>, OptionError> {
     let options = |file: &ConfigFile| -> Result<Option<CollectorSourceOptions>, OptionError> {
         let Some(mut section) = file.section::<CollectSection>(COLLECT)? else { return Ok(None) };
         if !begun.listen.is_empty() {
@@ -181,7 +181,7 @@ impl Settings {
         let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
         let is_collecting = collect.is_some() || !meters.is_empty() || ingest.is_some() || is_polling;
         let reloader = args.config.clone().map(|path| {
-            let begun = Begun { file, listen: args.collect.clone(), is_collecting };
+            let begun = StartedWith { file, listen: args.collect.clone(), is_collecting };
             reloader(path, begun, Arc::clone(&running))
         });
         let service = ServiceOptions {

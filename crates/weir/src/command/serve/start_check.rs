@@ -15,7 +15,7 @@ use weir_serve::Server;
 
 use super::chains::Chains;
 use super::settings::Settings;
-use crate::command::show_or_build;
+use crate::command::chain_parts::show_or_build;
 
 impl Settings {
     /// Finds out whether the service could begin: what is wrong beyond the options themselves, such as files that are not there.

@@ -23,7 +23,8 @@ use weir_sql::{Engine, EngineError, Enrichment, Progress, QueryControl};
 
 use super::completion::Completion;
 use super::{Args, report_warnings};
-use crate::command::{FormatArg, counted};
+use crate::command::answer_format::FormatArg;
+use crate::command::report::counted;
 use crate::foreground_query::{CLOSING_MAX, terminal};
 
 const PROMPT: &str = "weir> ";

@@ -14,7 +14,7 @@ use weir_watch::{Backtest, Outcome, WatchFile};
 
 use super::JournalArgs;
 use super::timeline::{self, PICTURE_STEPS, Timeline};
-use crate::command::SamplingArgs;
+use crate::command::archive_args::SamplingArgs;
 use crate::foreground_query::terminal;
 use crate::time_args::{check_order, moment, zone};
 

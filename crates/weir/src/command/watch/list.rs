@@ -16,7 +16,7 @@ use weir_watch::reports::last_reported;
 use weir_watch::watches::{self, ListedWatch};
 
 use super::JournalArgs;
-use crate::command::FormatArg;
+use crate::command::answer_format::FormatArg;
 
 /// List the watches of an archive, what they do and when they reported last
 ///

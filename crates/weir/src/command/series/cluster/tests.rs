@@ -27,9 +27,9 @@ fn batch(key: &str, rows: &[Row]) -> RecordBatch {
     .expect("a batch")
 }
 
-fn wanted() -> Wanted<'static> {
+fn wanted() -> SeriesRequest<'static> {
     let step = StepLength { step_secs: 60, keep_secs: None };
-    Wanted { by: "src_addr", keys: &[], step, from_secs: 1, until_secs: 5 * 60 + 1 }
+    SeriesRequest { by: "src_addr", keys: &[], step, from_secs: 1, until_secs: 5 * 60 + 1 }
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn the_last_step_is_of_any_series() {
 
 #[test]
 fn too_many_steps_are_refused() {
-    let wanted = Wanted { until_secs: i64::MAX, ..wanted() };
+    let wanted = SeriesRequest { until_secs: i64::MAX, ..wanted() };
     let error = ClusterValues::new(&wanted, Vec::new()).expect_err("too many");
     assert!(error.to_string().contains("too many to read at once\nhint: "), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What the catalogue is made from: who asks, and what they see.
+//! The input of the catalogue: the session that asks, and the tables that it sees.
 
 use weir_sql::TableDescription;
 
@@ -9,14 +9,14 @@ pub(super) const FIRST_OID: i64 = 16_384;
 pub(super) const CATALOG_OID: i64 = 11;
 pub(super) const PUBLIC_OID: i64 = 2200;
 pub(super) const INFORMATION_OID: i64 = 13_000;
-/// The number of whoever owns everything.
+/// The number of the owner of all objects.
 pub(super) const OWNER_OID: i64 = 10;
 /// The number of `pg_class` in `pg_description` and in casts.
 pub(super) const CLASS_OID: i64 = 1259;
-/// The schema that `information_schema` becomes: the engine has one of its own, with other types.
+/// The schema that replaces `information_schema`: the engine has one of its own, with other types.
 pub(super) const INFORMATION: &str = "weir_information";
 
-/// What the catalogue says about the session that asks.
+/// The session that asks, as the catalogue shows it.
 #[derive(Debug, Clone)]
 pub(crate) struct CatalogueSession {
     pub(super) user: String,
@@ -31,14 +31,14 @@ impl CatalogueSession {
     }
 }
 
-/// Everything that the catalogue is made from.
+/// The input of the catalogue.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct CatalogueInput {
     pub(super) session: CatalogueSession,
     pub(super) tables: Vec<TableDescription>,
 }
 
-impl Known {
+impl CatalogueInput {
     /// The number of a table.
     pub(super) fn oid(position: usize) -> i64 {
         FIRST_OID + position as i64

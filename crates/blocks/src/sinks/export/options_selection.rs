@@ -1,4 +1,4 @@
-//! Rows of `exporter_options` that stand beside flows, as what an exporter tells about itself.
+//! Rows of `exporter_options` next to flows, as Options Data to export.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
@@ -19,36 +19,36 @@ const OBSERVATION_DOMAIN: u16 = 149;
 /// Numbers of samplers, `samplerId` and `selectorId`, and names of those that have one.
 const SAMPLER_NUMBERS: [u16; 2] = [48, 302];
 const SAMPLER_NAMES: [u16; 2] = [84, 335];
-/// What a scope type of NetFlow v9 that has no name is called, before its number.
+/// Name of a scope type of NetFlow v9 that has none of its own; its number follows.
 const SCOPE_TYPE: &str = "scope";
 /// Systematic count-based sampling, and random n-out-of-N sampling (RFC 5477 section 8.2.1).
 const SYSTEMATIC: u16 = 1;
 const RANDOM: u16 = 3;
 
-/// Takes what is to be told. One exporter is told of: the first whose rows come. The numbers of another one's interfaces
-/// and samplers mean other things, and flows do not say whose they are.
+/// Selects the Options Data to export: that of the first exporter seen, because numbers of interfaces and samplers of another
+/// one mean other things, and flows do not have their exporter with them.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(super) struct OptionsSelection {
     exporter: Option<(Vec<u8>, u32)>,
-    told: Counter,
+    exported: Counter,
     left_out: Counter,
 }
 
-impl Telling {
+impl OptionsSelection {
     pub(super) fn new(meter: &Counters) -> Self {
         let counter = |name| meter.counter(name);
-        Self { exporter: None, told: counter("options_told"), left_out: counter("options_left_out") }
+        Self { exporter: None, exported: counter("options_told"), left_out: counter("options_left_out") }
     }
 
-    /// Hands each row to `tell`, which says whether it could be told, and counts them.
-    pub(super) fn take(&mut self, side_tables: &SideTables, mut tell: impl FnMut(&OptionsData) -> bool) {
+    /// Hands each selected row to `export`, which returns whether the protocol can hold it, and counts all rows.
+    pub(super) fn take(&mut self, side_tables: &SideTables, mut export: impl FnMut(&OptionsData) -> bool) {
         let batches = side_tables.batches().filter(|(table, _)| *table == Table::ExporterOptions);
         for (_, rows) in batches {
             let Some(columns) = Columns::of(rows) else { continue };
             for row in 0..rows.num_rows() {
                 let is_ours = self.is_ours(columns.exporter(row));
-                let is_told = is_ours && columns.told(row).is_some_and(|told| tell(&told));
-                let counter = if is_told { &self.told } else { &self.left_out };
+                let is_exported = is_ours && columns.data(row).is_some_and(|data| export(&data));
+                let counter = if is_exported { &self.exported } else { &self.left_out };
                 counter.add(1);
             }
         }
@@ -60,7 +60,7 @@ impl Telling {
     }
 }
 
-/// The columns that matter here.
+/// The columns that are read here.
 struct Columns<'a> {
     exporter: &'a ArrayRef,
     domain: &'a ArrayRef,
@@ -94,8 +94,8 @@ impl<'a> Columns<'a> {
         (self.exporter.as_binary::<i32>().value(row), self.domain.as_primitive::<UInt32Type>().value(row))
     }
 
-    /// What a row tells; `None` for what flows cannot be told with.
-    fn told(&self, row: usize) -> Option<OptionsData> {
+    /// The Options Data of a row; `None` for a row that would not hold for all flows.
+    fn data(&self, row: usize) -> Option<OptionsData> {
         let text = |column: &'a ArrayRef| column.is_valid(row).then(|| column.as_string::<i32>().value(row));
         let key = self.key.is_valid(row).then(|| self.key.as_primitive::<UInt64Type>().value(row));
         let kind = text(self.kind)?;
@@ -117,7 +117,7 @@ impl<'a> Columns<'a> {
             scopes.iter().any(|scope| scope.element().is_some_and(is_number))
                 || elements.iter().any(|value| value.enterprise == 0 && value.place.is_none() && is_number(value.id))
         });
-        // collectors would take the rate of a part, or of what nobody knows, for that of all
+        // collectors would take the rate of a part, or of an unknown scope, for that of all
         let (_, domain) = self.exporter(row);
         if !scopes.iter().all(|scope| scope.is_whole(domain, number.is_some())) {
             return None;

@@ -1,4 +1,4 @@
-//! What of every flow is looked at.
+//! Which flows a scan selects, and the columns that it reads and answers.
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::compute::filter_record_batch;
@@ -8,11 +8,11 @@ use weir_flow::{Column, FlowBatch};
 use super::window::{self, WindowEnd};
 use crate::{FlowQuery, QueryError, TimeWindow};
 
-/// Which flows are wanted, and which of their columns.
+/// The flows that a scan selects, and the columns of its answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub struct ScanSpec {
     pub(super) predicate: Predicate,
-    /// What every wanted flow passes besides, for leaving out pages only.
+    /// A condition that every selected flow also passes; it is used to leave out pages only.
     pub(super) hint: Predicate,
     pub(super) window: Vec<WindowEnd>,
     /// Columns of filter, window and answer, in the order of the table.
@@ -21,14 +21,14 @@ pub(crate) struct Wanted {
     pub(super) answered: Vec<Column>,
 }
 
-impl Wanted {
+impl ScanSpec {
     /// The flows of a question, with these columns.
     pub(crate) fn new(question: &FlowQuery, answer: impl IntoIterator<Item = Column>) -> Self {
         Self::of(question.filter.clone(), &question.window, answer)
     }
 
     /// The flows of a window that pass a filter, with these columns.
-    pub(crate) fn of(predicate: Predicate, window: &TimeWindow, answer: impl IntoIterator<Item = Column>) -> Self {
+    pub fn of(predicate: Predicate, window: &TimeWindow, answer: impl IntoIterator<Item = Column>) -> Self {
         let window = window::ends(window);
         let mut answered: Vec<Column> = answer.into_iter().collect();
         answered.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a Metering Process tells beside its flows: counters, interfaces, sampling.
+//! What a Metering Process reports next to its flows: counters, interfaces, sampling.
 
 use std::net::IpAddr;
 
@@ -11,38 +11,38 @@ use weir_meter::{MeterCounts, Metering, NotFlow, Selection};
 
 use super::configuration::Configuration;
 
-// Information Elements of the options that are told (IANA registry of IPFIX).
+// Information Elements of the options that are reported (IANA registry of IPFIX).
 const SELECTOR_ALGORITHM: u16 = 304;
 const INGRESS_INTERFACE: u16 = 10;
 const INTERFACE_NAME: u16 = 82;
 const SAMPLING_PACKET_INTERVAL: u16 = 305;
 const SAMPLING_PACKET_SPACE: u16 = 306;
-/// Flows that were never in an export datagram are told under the version that has all of their fields.
+/// Flows that were never in an export datagram are reported under the version that has all of their fields.
 const IPFIX: u8 = 10;
 
-/// Counters, and what was told of interfaces and sampling.
-pub(super) struct Telling {
+/// Reports counters, interfaces and sampling of the Metering Process.
+pub(super) struct MeterReporter {
     metering: Metering,
     exporter: Vec<u8>,
     domain: u32,
     sampling: Option<Sampling>,
     counters: Vec<Counted>,
     not_flows: [Counted; NotFlow::COUNT],
-    interfaces_told: usize,
-    /// When flows were told last, milliseconds since the epoch.
+    interfaces_reported: usize,
+    /// Time of the last flows, milliseconds since the epoch.
     clock_ms: i64,
 }
 
-/// How packets are selected: the algorithm, and one packet in how many.
+/// How packets are selected: the algorithm, and N of one packet in N.
 type Sampling = (Selection, u32);
 
-/// Takes one of the counts.
+/// Reads one of the counts.
 type Count = fn(&MeterCounts, &SourceCounts) -> u64;
 
-/// The name of what is a maximum and no sum.
+/// The name of the counter that is a maximum and no sum.
 const PEAK: &str = "flows_peak";
 
-/// A counter, and what it was when the process that is counted began.
+/// A counter, and its value when the Metering Process that is counted began.
 struct Counted {
     counter: Counter,
     before: u64,
@@ -54,7 +54,7 @@ impl Counted {
         Self { counter, before: 0, is_peak: name == PEAK }
     }
 
-    /// Has the counter be at least so much more than before.
+    /// Raises the counter to `before + count`, if it is lower.
     fn raise(&self, count: u64) {
         self.counter.add((self.before + count).saturating_sub(self.counter.get()));
     }
@@ -87,7 +87,7 @@ const COUNTERS: &[(&str, Count)] = &[
     ("files_failed", |_, source| source.files_failed),
 ];
 
-impl Telling {
+impl MeterReporter {
     pub(super) fn new(context: &ComponentContext, configuration: &Configuration, metering: Metering) -> Self {
         let options = &configuration.options;
         let exporter = match options.exporter {
@@ -106,23 +106,23 @@ impl Telling {
                 let name = NotFlow::ALL[reason].name();
                 Counted::new(counter(name), name)
             }),
-            interfaces_told: 0,
+            interfaces_reported: 0,
             clock_ms: 0,
         }
     }
 
-    /// Goes on with a Metering Process that counts from 0 again, and tells its interfaces.
+    /// Goes on with a Metering Process that counts from 0 again, and reports its interfaces.
     pub(super) fn begin_again(&mut self, metering: Metering) {
         for counted in self.counters.iter_mut().chain(&mut self.not_flows) {
             counted.begin_again();
         }
         self.metering = metering;
-        self.interfaces_told = 0;
+        self.interfaces_reported = 0;
     }
 
-    /// Brings counters up to date, and tells what has not been told. Nothing is told before the first flows, whose time
-    /// it is told with.
-    pub(super) fn tell(&mut self, flows: Option<&FlowBatch>) -> SideTables {
+    /// Updates the counters, and returns the rows that were not reported yet. There are none before the first flows, whose
+    /// time they have.
+    pub(super) fn report(&mut self, flows: Option<&FlowBatch>) -> SideTables {
         let (meter, source) = (self.metering.counts(), self.metering.source_counts());
         for (counted, (_, count)) in self.counters.iter().zip(COUNTERS) {
             counted.raise(count(&meter, &source));
@@ -145,7 +145,8 @@ impl Telling {
 
     fn interfaces(&mut self, rows: &mut OptionsRows) {
         let interfaces = self.metering.interfaces();
-        for interface in interfaces.iter().skip(self.interfaces_told).filter(|interface| !interface.name.is_empty()) {
+        for interface in interfaces.iter().skip(self.interfaces_reported).filter(|interface| !interface.name.is_empty())
+        {
             let scope = format!("ingressInterface={}", interface.index);
             let row = OptionsRow {
                 key: Some(interface.index.into()),
@@ -156,10 +157,10 @@ impl Telling {
             let elements = [(0, INGRESS_INTERFACE, &index[..]), (0, INTERFACE_NAME, interface.name.as_bytes())];
             rows.push(&row, elements.into_iter());
         }
-        self.interfaces_told = interfaces.len();
+        self.interfaces_reported = interfaces.len();
     }
 
-    /// Tells once how packets are selected.
+    /// Reports once how packets are selected.
     fn sampler(&mut self, rows: &mut OptionsRows) {
         let Some((selection, interval)) = self.sampling.take() else { return };
         let row = OptionsRow {
