@@ -17,7 +17,7 @@ use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, FileReceipts, Notices, Opener,
     OptionError, Outlet, PullResult, Role, Source, options,
 };
-use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
+use weir_collect::capture::{self, Captured, CapturedDatagram, ConnectionEvent, ConnectionReport, ExportReader};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
@@ -30,15 +30,19 @@ pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
     name: "capture-reader",
     role: Role::Source,
     inputs: &[],
-    doc: "Reads captures (pcap, pcapng) of NetFlow, IPFIX and sFlow datagrams, and IPFIX files (RFC 5655), one file \
-          after the other with one decoder, and hands on flows in the order of the files together with the lines of \
-          the books. Which kind a file is shows in its first octets. In IPFIX files Templates hold to the end of the \
-          file, the time of export stands for the time of reception, and the exporter is 0.0.0.0, which the file \
-          does not tell. A file that cannot be opened or read to its end is counted in files_failed and told; the \
-          other files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow, IPFIX \
-          or sFlow), datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped \
-          (of IPFIX files), times_replaced (times of reception that cannot be, or that are of more than 1000 days in \
-          one file: they are replaced by the present), octets_read, and what the books count.",
+    doc: "Reads captures (pcap, pcapng) of NetFlow, IPFIX and sFlow datagrams and of IPFIX over TCP, and IPFIX files \
+          (RFC 5655), one file after the other with one decoder, and hands on flows in the order of the files together \
+          with the lines of the books. Which kind a file is shows in its first octets. Connections are put together by \
+          their sequence numbers; their Templates hold to their end, which may be in another capture. In IPFIX files \
+          Templates hold to the end of the file, the time of export stands for the time of reception, and the exporter \
+          is 0.0.0.0, which the file does not tell. A file that cannot be opened or read to its end is counted in \
+          files_failed and reported; the other files are read all the same. It counts frames, datagrams_udp, \
+          datagrams_skipped (no NetFlow, IPFIX or sFlow), datagrams_truncated (cut short by the capture), connections \
+          (with IPFIX over TCP, of each capture), connections_given_up (too many at a time, or two with the same address \
+          and port), connections_encrypted (TLS, which cannot be read), connection_messages, connection_octets_missing \
+          (not in the capture), connection_octets_skipped (of no whole message), messages, messages_damaged and \
+          octets_skipped (of IPFIX files), times_replaced (times of reception that cannot be, or that are of more than \
+          1000 days in one file: they are replaced by the present), octets_read, and what the books count.",
     configure,
 };
 
@@ -47,7 +51,7 @@ options! {
     pub struct CaptureReaderOptions {
         /// Read these files; - means standard input.
         files: Vec<PathBuf>,
-        /// Take every datagram to this port; without it, those that look like NetFlow, IPFIX or sFlow.
+        /// Take every datagram and TCP connection to this port; without it, those that look like NetFlow, IPFIX or sFlow.
         port: Option<u16> => 1..=65535,
         /// Decode data by templates, and scale it by samplers, that the exporter sent from another port, for exporters that
         /// send them from different ports; wrong where several exporters share an address.
@@ -138,12 +142,46 @@ struct Reading {
     receipts: FileReceipts,
 }
 
+/// What is counted of connections in captures.
+struct ConnectionCounters {
+    sessions: Counter,
+    given_up: Counter,
+    encrypted: Counter,
+    messages: Counter,
+    octets_missing: Counter,
+    octets_skipped: Counter,
+}
+
+impl ConnectionCounters {
+    fn new(context: &ComponentContext) -> Self {
+        let counter = |name| context.counters.counter(name);
+        Self {
+            sessions: counter("connections"),
+            given_up: counter("connections_given_up"),
+            encrypted: counter("connections_encrypted"),
+            messages: counter("connection_messages"),
+            octets_missing: counter("connection_octets_missing"),
+            octets_skipped: counter("connection_octets_skipped"),
+        }
+    }
+
+    fn add(&self, report: &ConnectionReport) {
+        self.sessions.add(report.sessions);
+        self.given_up.add(report.sessions_given_up);
+        self.encrypted.add(report.sessions_encrypted);
+        self.messages.add(report.messages);
+        self.octets_missing.add(report.octets_missing);
+        self.octets_skipped.add(report.octets_skipped);
+    }
+}
+
 /// What is counted of files.
 struct CaptureCounters {
     frames: Counter,
     udp: Counter,
     skipped: Counter,
     truncated: Counter,
+    connections: ConnectionCounters,
     messages: Counter,
     messages_damaged: Counter,
     octets_skipped: Counter,
@@ -170,6 +208,7 @@ impl Reading {
                 udp: counter("datagrams_udp"),
                 skipped: counter("datagrams_skipped"),
                 truncated: counter("datagrams_truncated"),
+                connections: ConnectionCounters::new(context),
                 messages: counter("messages"),
                 messages_damaged: counter("messages_damaged"),
                 octets_skipped: counter("octets_skipped"),
@@ -240,14 +279,18 @@ impl Reading {
 
     /// Reads a capture.
     fn capture(&mut self, input: Input<'_>) -> Result<(), CaptureError> {
-        let mut capture = DatagramReader::open(input)?;
+        let mut capture = ExportReader::open(input, self.port)?;
         self.is_begun = true;
         let before = self.counters.octets.get();
         let read = loop {
             if self.stop.load(Ordering::Relaxed) {
                 break Ok(());
             }
-            match capture.read_block(|datagram| self.datagram(&datagram)) {
+            let taken = |captured: Captured<'_>| match captured {
+                Captured::Datagram(datagram) => self.datagram(&datagram),
+                Captured::Connection(event) => self.connection(event),
+            };
+            match capture.read_block(taken) {
                 Ok(true) => {
                     self.counters.octets.add((before + capture.octets()).saturating_sub(self.counters.octets.get()));
                 }
@@ -259,6 +302,7 @@ impl Reading {
         self.counters.frames.add(report.frames);
         self.counters.udp.add(report.datagrams);
         self.counters.truncated.add(report.datagrams_truncated);
+        self.counters.connections.add(&report.connections);
         read
     }
 
@@ -313,6 +357,24 @@ impl Reading {
         self.not_handed_on.extend(self.untouched.take());
         let received_ms = self.reception.judged(datagram.captured_ms);
         self.decoder.datagram(datagram.source, received_ms, datagram.payload);
+        if self.decoder.is_full() {
+            self.deliver();
+        }
+    }
+
+    /// Takes what comes of a connection; which of them are exports is known before.
+    fn connection(&mut self, event: ConnectionEvent<'_>) {
+        match event {
+            ConnectionEvent::Message { session, captured_ms, octets } => {
+                self.not_handed_on.extend(self.untouched.take());
+                let received_ms = self.reception.judged(captured_ms);
+                self.decoder.message(session, received_ms, octets);
+            }
+            ConnectionEvent::End { session, captured_ms } => {
+                let ended_ms = self.reception.judged(captured_ms);
+                self.decoder.end_session(session, ended_ms);
+            }
+        }
         if self.decoder.is_full() {
             self.deliver();
         }

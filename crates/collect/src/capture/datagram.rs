@@ -1,19 +1,23 @@
-//! From a frame to the UDP datagram in it. No length is trusted.
+//! From a frame to the UDP datagram or TCP segment in it. No length is trusted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use weir_wire::packet::{End, Ip, LinkType, dissect};
 
 use super::reassembly::Fragment;
+use super::segment::{Segment, segment};
 
-const PROTOCOL_UDP: u8 = 17;
+pub(super) const PROTOCOL_TCP: u8 = 6;
+pub(super) const PROTOCOL_UDP: u8 = 17;
 
 /// What a captured frame has in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content<'a> {
     /// A whole UDP datagram.
     Datagram(Datagram<'a>),
-    /// A piece of a fragmented UDP datagram.
+    /// A TCP segment, as far as it was captured.
+    Segment(Segment<'a>),
+    /// A piece of a fragmented UDP datagram or TCP segment.
     Fragment(Fragment<'a>),
     /// A UDP datagram that the capture cut short or whose lengths contradict each other, or a frame that was cut before
     /// its IP header.
@@ -38,19 +42,22 @@ pub(super) fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<
         let was_cut = packet.end == End::Truncated && frame.len() < wire_octets;
         return if was_cut { Content::Truncated } else { Content::Other };
     };
-    if ip.protocol != PROTOCOL_UDP {
+    if !matches!(ip.protocol, PROTOCOL_UDP | PROTOCOL_TCP) {
         return Content::Other;
     }
     let (Some(source), Some(destination)) = (address(ip.source), address(ip.destination)) else {
         return Content::Other;
     };
     let is_whole = ip.octets.len() >= ip.header_octets.max(ip.total_length) as usize;
-    if !is_whole {
-        return Content::Truncated;
-    }
-    match fragment(ip, source, destination) {
-        Some(fragment) => Content::Fragment(fragment),
-        None => datagram(source, destination, ip.carried()).map_or(Content::Truncated, Content::Datagram),
+    match (fragment(ip, source, destination), ip.protocol) {
+        (None, PROTOCOL_TCP) => {
+            let octets_sent = ip.total_length.saturating_sub(ip.header_octets) as usize;
+            segment(source, destination, ip.carried(), octets_sent).map_or(Content::Other, Content::Segment)
+        }
+        (Some(_), PROTOCOL_TCP) if !is_whole => Content::Other,
+        _ if !is_whole => Content::Truncated,
+        (Some(fragment), _) => Content::Fragment(fragment),
+        (None, _) => datagram(source, destination, ip.carried()).map_or(Content::Truncated, Content::Datagram),
     }
 }
 
@@ -59,6 +66,7 @@ fn fragment<'a>(ip: &Ip<'a>, source: IpAddr, destination: IpAddr) -> Option<Frag
     Some(Fragment {
         source,
         destination,
+        protocol: ip.protocol,
         id: fragment.identification,
         offset: fragment.offset.into(),
         last: !fragment.more,
@@ -148,6 +156,7 @@ mod tests {
         let expected = Fragment {
             source: "192.0.2.1".parse().expect("address"),
             destination: "192.0.2.2".parse().expect("address"),
+            protocol: PROTOCOL_UDP,
             id: 7,
             offset: 0,
             last: false,
@@ -161,6 +170,29 @@ mod tests {
         let loopback = IpAddr::from(Ipv6Addr::LOCALHOST);
         let later = Fragment { source: loopback, destination: loopback, id: 9, offset: 8, last: true, ..expected };
         assert_eq!(read(101, &v6), Content::Fragment(later));
+    }
+
+    /// The same packet as one of TCP, whose header is 20 octets of zeros but for its own length (RFC 9293 section 3.1).
+    #[test]
+    fn segments_are_read_as_far_as_they_were_captured() {
+        let mut packet = [&PACKET[..20], &[0; 20], b"abcd"].concat();
+        (packet[3], packet[9], packet[32]) = (44, PROTOCOL_TCP, 0x50);
+        let payload = |length: usize| match find(LinkType::Ip, &packet[..length], packet.len()) {
+            Content::Segment(segment) => Some((segment.payload.to_vec(), segment.octets_sent)),
+            _ => None,
+        };
+        assert_eq!(payload(44), Some((b"abcd".to_vec(), 4)));
+        assert_eq!(payload(42), Some((b"ab".to_vec(), 4)));
+        assert_eq!(payload(39), None);
+        let mut padded = packet.clone();
+        padded.extend([0; 2]);
+        assert!(matches!(read(101, &padded), Content::Segment(segment) if segment.payload == b"abcd"));
+        // the first fragment, whole and not
+        packet[6] = 0x20;
+        assert!(
+            matches!(read(101, &packet), Content::Fragment(fragment) if fragment.protocol == PROTOCOL_TCP && !fragment.last)
+        );
+        assert_eq!(read(101, &packet[..43]), Content::Other);
     }
 
     /// Behind a tunnel's header the datagram is not one that was sent to a collector.

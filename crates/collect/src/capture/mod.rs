@@ -1,18 +1,23 @@
-//! Export datagrams in capture files.
+//! Exports in capture files: datagrams, and messages of connections.
 //!
 //! The reader of captures is that of `weir_capture`, and `weir_wire::packet` dissects the frames; here UDP datagrams are
-//! taken out of them, and put together where IP fragmented them.
+//! taken out of them, and put together where IP fragmented them. So are TCP segments, of which the messages of exports come.
 
+mod connections;
 mod datagram;
 mod reassembly;
+mod segment;
 
 use std::io::Read;
 use std::net::SocketAddr;
 
 use weir_capture::{CaptureError, Input, PacketBlock};
 
-use self::datagram::{Content, Datagram};
+use self::connections::Connections;
+pub use self::connections::{ConnectionEvent, ConnectionReport};
+use self::datagram::{Content, Datagram, PROTOCOL_TCP};
 use self::reassembly::Reassembly;
+use self::segment::Segment;
 
 /// A UDP datagram found in a capture.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +32,15 @@ pub struct CapturedDatagram<'a> {
     pub payload: &'a [u8],
 }
 
+/// What is found in a capture.
+#[derive(Debug, Clone, Copy)]
+pub enum Captured<'a> {
+    /// A UDP datagram, whatever is in it.
+    Datagram(CapturedDatagram<'a>),
+    /// Of a connection with IPFIX.
+    Connection(ConnectionEvent<'a>),
+}
+
 /// What a capture contained.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CaptureReport {
@@ -34,17 +48,24 @@ pub struct CaptureReport {
     pub frames: u64,
     /// UDP datagrams delivered.
     pub datagrams: u64,
-    /// Frames that are not UDP over IP.
+    /// TCP segments.
+    pub segments: u64,
+    /// Frames that are neither UDP nor TCP over IP.
     pub frames_other: u64,
     /// UDP datagrams that the capture cut short, or whose pieces are not all there.
     pub datagrams_truncated: u64,
+    /// What was found of connections.
+    pub connections: ConnectionReport,
 }
 
-/// Reads the UDP datagrams of a capture, block by block.
-pub struct DatagramReader<'a> {
+/// Reads the UDP datagrams of a capture, and the messages of its connections, block by block.
+pub struct ExportReader<'a> {
     capture: weir_capture::CaptureReader<'a>,
     block: PacketBlock,
     reassembly: Reassembly,
+    /// Of TCP segments.
+    segments: Reassembly,
+    connections: Connections,
     report: CaptureReport,
 }
 
@@ -55,7 +76,19 @@ pub fn read(
     input: impl Read + Send,
     mut each: impl FnMut(CapturedDatagram<'_>),
 ) -> (CaptureReport, Result<(), CaptureError>) {
-    let mut reader = match Input::new(input).and_then(DatagramReader::open) {
+    read_exports(input, |captured| {
+        if let Captured::Datagram(datagram) = captured {
+            each(datagram);
+        }
+    })
+}
+
+/// As [`read`], with what comes of connections that look like exports.
+pub fn read_exports(
+    input: impl Read + Send,
+    mut each: impl FnMut(Captured<'_>),
+) -> (CaptureReport, Result<(), CaptureError>) {
+    let mut reader = match Input::new(input).and_then(|input| ExportReader::open(input, None)) {
         Ok(reader) => reader,
         Err(error) => return (CaptureReport::default(), Err(error)),
     };
@@ -68,24 +101,24 @@ pub fn read(
     }
 }
 
-impl<'a> DatagramReader<'a> {
-    /// Begins to read a capture.
+impl<'a> ExportReader<'a> {
+    /// Begins to read a capture. Of connections all to the port are taken; without one those that look like exports.
     ///
     /// # Errors
     ///
     /// What begins as neither pcap nor pcapng does, or whose header is not valid.
-    pub fn open(input: Input<'a>) -> Result<Self, CaptureError> {
+    pub fn open(input: Input<'a>, port: Option<u16>) -> Result<Self, CaptureError> {
         let capture = weir_capture::CaptureReader::open(input)?;
-        let (block, reassembly, report) = Default::default();
-        Ok(Self { capture, block, reassembly, report })
+        let (block, reassembly, segments, report) = Default::default();
+        Ok(Self { capture, block, reassembly, segments, connections: Connections::new(port), report })
     }
 
-    /// Reads the next block of frames and calls `each` with the datagrams in them; false at the end of the capture.
+    /// Reads the next block of frames and calls `each` with what is in them; false at the end of the capture.
     ///
     /// # Errors
     ///
-    /// What ends the capture early; the datagrams before it were delivered, and nothing is to be read after it.
-    pub fn read_block(&mut self, mut each: impl FnMut(CapturedDatagram<'_>)) -> Result<bool, CaptureError> {
+    /// What ends the capture early; what was before it was delivered, and nothing is to be read after it.
+    pub fn read_block(&mut self, mut each: impl FnMut(Captured<'_>)) -> Result<bool, CaptureError> {
         let result = self.capture.fill(&mut self.block);
         let block = std::mem::take(&mut self.block);
         for packet in block.packets() {
@@ -94,7 +127,11 @@ impl<'a> DatagramReader<'a> {
             self.take(content, packet.time_us.div_euclid(1000), &mut each);
         }
         self.block = block;
-        result.map(|()| !self.block.packets().is_empty())
+        let has_ended = result.is_err() || self.block.packets().is_empty();
+        if has_ended {
+            self.connections.finish(&mut |event| each(Captured::Connection(event)));
+        }
+        result.map(|()| !has_ended)
     }
 
     /// Octets read so far, of the content without compression.
@@ -105,22 +142,32 @@ impl<'a> DatagramReader<'a> {
     /// What was read so far.
     pub fn report(&self) -> CaptureReport {
         let unknown = self.capture.counts().frames_unknown_link;
-        let CaptureReport { frames, frames_other, datagrams, datagrams_truncated } = self.report;
+        let CaptureReport { frames, frames_other, datagrams, segments, datagrams_truncated, .. } = self.report;
         CaptureReport {
             frames: frames + unknown,
             datagrams,
+            segments,
             frames_other: frames_other + unknown,
             datagrams_truncated: datagrams_truncated + self.reassembly.abandoned + self.reassembly.unfinished(),
+            connections: self.connections.report(),
         }
     }
 
-    fn take(&mut self, content: Content<'_>, captured_ms: i64, each: &mut impl FnMut(CapturedDatagram<'_>)) {
+    fn take(&mut self, content: Content<'_>, captured_ms: i64, each: &mut impl FnMut(Captured<'_>)) {
         let mut deliver = |Datagram { source, destination, payload }: Datagram<'_>| {
             self.report.datagrams += 1;
-            each(CapturedDatagram { source, destination, captured_ms, payload });
+            each(Captured::Datagram(CapturedDatagram { source, destination, captured_ms, payload }));
         };
         match content {
             Content::Datagram(datagram) => deliver(datagram),
+            Content::Segment(segment) => self.segment(&segment, captured_ms, each),
+            Content::Fragment(fragment) if fragment.protocol == PROTOCOL_TCP => {
+                let Some((source, destination, octets)) = self.segments.add(&fragment) else { return };
+                match segment::segment(source, destination, &octets, octets.len()) {
+                    Some(segment) => self.segment(&segment, captured_ms, each),
+                    None => self.report.frames_other += 1,
+                }
+            }
             Content::Fragment(fragment) => {
                 let Some((source, destination, segment)) = self.reassembly.add(&fragment) else { return };
                 match datagram::datagram(source, destination, &segment) {
@@ -131,6 +178,11 @@ impl<'a> DatagramReader<'a> {
             Content::Truncated => self.report.datagrams_truncated += 1,
             Content::Other => self.report.frames_other += 1,
         }
+    }
+
+    fn segment(&mut self, segment: &Segment<'_>, captured_ms: i64, each: &mut impl FnMut(Captured<'_>)) {
+        self.report.segments += 1;
+        self.connections.take(segment, captured_ms, &mut |event| each(Captured::Connection(event)));
     }
 }
 

@@ -1,12 +1,13 @@
-//! Fragmented datagrams (RFC 791 section 3.2, RFC 8200 section 4.5) put together. No length is trusted.
+//! Fragmented packets (RFC 791 section 3.2, RFC 8200 section 4.5) put together. No length is trusted.
 
 use std::net::IpAddr;
 
-/// A piece of a fragmented UDP datagram.
+/// A piece of a fragmented packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fragment<'a> {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
+    pub(super) protocol: u8,
     pub(super) id: u32,
     /// Octets before this piece.
     pub(super) offset: usize,
@@ -14,18 +15,18 @@ pub(super) struct Fragment<'a> {
     pub(super) octets: &'a [u8],
 }
 
-/// Most incomplete datagrams at a time.
+/// Most incomplete packets at a time.
 const REASSEMBLIES_MAX: usize = 64;
-const DATAGRAM_OCTETS_MAX: usize = 65_535;
-/// Most pieces of one datagram; honest paths make some fifty of the longest.
+const PACKET_OCTETS_MAX: usize = 65_535;
+/// Most pieces of one packet; honest paths make some fifty of the longest.
 const PIECES_MAX: usize = 1_024;
 
-/// Puts fragmented datagrams together. Pieces may come in any order; when too many datagrams are incomplete, the oldest is
-/// dropped.
+/// Puts fragmented packets of one protocol together. Pieces may come in any order; when too many packets are incomplete,
+/// the oldest is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
-    datagrams: Vec<Pieces>,
-    /// Datagrams dropped.
+    packets: Vec<Pieces>,
+    /// Packets dropped.
     pub(super) abandoned: u64,
 }
 
@@ -39,28 +40,28 @@ struct Pieces {
 }
 
 impl Reassembly {
-    /// Adds a piece. Returns source, destination and UDP segment when the datagram is whole.
+    /// Adds a piece. Returns source, destination and what the packet carries when it is whole.
     pub(super) fn add(&mut self, fragment: &Fragment<'_>) -> Option<(IpAddr, IpAddr, Vec<u8>)> {
         let end = fragment.offset + fragment.octets.len();
-        if end > DATAGRAM_OCTETS_MAX {
+        if end > PACKET_OCTETS_MAX {
             self.abandoned += 1;
             return None;
         }
         let key = (fragment.source, fragment.destination, fragment.id);
-        let position = self.datagrams.iter().position(|pieces| pieces.key == key).unwrap_or_else(|| {
-            if self.datagrams.len() == REASSEMBLIES_MAX {
-                self.datagrams.remove(0);
+        let position = self.packets.iter().position(|pieces| pieces.key == key).unwrap_or_else(|| {
+            if self.packets.len() == REASSEMBLIES_MAX {
+                self.packets.remove(0);
                 self.abandoned += 1;
             }
-            self.datagrams.push(Pieces { key, octets: Vec::new(), have: Vec::new(), end: None });
-            self.datagrams.len() - 1
+            self.packets.push(Pieces { key, octets: Vec::new(), have: Vec::new(), end: None });
+            self.packets.len() - 1
         });
-        if self.datagrams[position].have.len() >= PIECES_MAX {
-            self.datagrams.remove(position);
+        if self.packets[position].have.len() >= PIECES_MAX {
+            self.packets.remove(position);
             self.abandoned += 1;
             return None;
         }
-        let pieces = &mut self.datagrams[position];
+        let pieces = &mut self.packets[position];
         if pieces.octets.len() < end {
             pieces.octets.resize(end, 0);
         }
@@ -72,13 +73,13 @@ impl Reassembly {
         if !pieces.is_whole() {
             return None;
         }
-        let whole = self.datagrams.remove(position);
+        let whole = self.packets.remove(position);
         Some((key.0, key.1, whole.octets))
     }
 
-    /// Datagrams of which pieces are still missing.
+    /// Packets of which pieces are still missing.
     pub(super) fn unfinished(&self) -> u64 {
-        self.datagrams.len() as u64
+        self.packets.len() as u64
     }
 }
 
@@ -104,6 +105,7 @@ mod tests {
         let piece = |from: usize, to: usize| Fragment {
             source: Ipv4Addr::LOCALHOST.into(),
             destination: Ipv4Addr::LOCALHOST.into(),
+            protocol: 17,
             id: 1,
             offset: from,
             last: to == 40,

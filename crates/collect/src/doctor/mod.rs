@@ -26,7 +26,7 @@ use weir_capture::CaptureError;
 use weir_flow::{Counter, Delivery};
 use weir_wire::WireError;
 
-use crate::capture::{self, CaptureReport};
+use crate::capture::{self, CaptureReport, Captured, CapturedDatagram, ConnectionEvent};
 use crate::inspection::Diagnosis;
 use crate::{CollectError, Collector, Decoder, DecoderStatistics, Limits, Next};
 
@@ -57,6 +57,8 @@ pub struct Machine {
     pub datagrams: u64,
     /// Packets of the capture, where one is examined.
     pub packets: Option<u64>,
+    /// Connections of the capture with TLS to a port of IPFIX.
+    pub connections_encrypted: u64,
     /// Messages with octets behind their end.
     pub messages_longer: u64,
 }
@@ -64,7 +66,14 @@ pub struct Machine {
 impl Default for Machine {
     fn default() -> Self {
         let totals = [0; Counter::COUNT];
-        Self { totals, datagrams_truncated: 0, datagrams: 0, packets: None, messages_longer: 0 }
+        Self {
+            totals,
+            datagrams_truncated: 0,
+            datagrams: 0,
+            packets: None,
+            connections_encrypted: 0,
+            messages_longer: 0,
+        }
     }
 }
 
@@ -90,7 +99,7 @@ impl Doctor {
 }
 
 /// Examines a capture file. Datagrams that look like no export are examined when something else was exported to the
-/// same address and port before them: a capture holds other traffic too.
+/// same address and port before them: a capture holds other traffic too. Of connections those that look like exports are.
 ///
 /// # Errors
 ///
@@ -99,28 +108,60 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
     let (mut decoder, mut doctor) = (Decoder::new(limits), Doctor::default());
     let mut collectors: HashSet<SocketAddr> = HashSet::new();
     let (mut examined, mut now_ms) = (0, 0);
-    let (seen, outcome) = capture::read(input, |datagram| {
-        let is_stun = datagram.payload.get(4..8) == Some(STUN_COOKIE.as_slice());
-        let exports = capture::looks_like_export(datagram.payload) && !is_stun;
-        if exports {
-            collectors.insert(datagram.destination);
-        } else if !collectors.contains(&datagram.destination) {
-            return;
+    let mut ended: Vec<Diagnosis> = Vec::new();
+    let (seen, outcome) = capture::read_exports(input, |captured| {
+        match captured {
+            Captured::Datagram(datagram) => {
+                if !is_export(&datagram, &mut collectors) {
+                    return;
+                }
+                (examined, now_ms) = (examined + 1, datagram.captured_ms);
+                decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
+            }
+            Captured::Connection(ConnectionEvent::Message { session, captured_ms, octets }) => {
+                (examined, now_ms) = (examined + 1, captured_ms);
+                decoder.message(session, captured_ms, octets);
+            }
+            Captured::Connection(ConnectionEvent::End { session, captured_ms }) => {
+                decoder.end_session(session, captured_ms);
+                // their places are given to others
+                let mut of_session = decoder.diagnoses();
+                of_session.retain(|diagnosis| diagnosis.session == session && !is_among(diagnosis, &ended));
+                ended.append(&mut of_session);
+            }
         }
-        (examined, now_ms) = (examined + 1, datagram.captured_ms);
-        decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
         if decoder.rows() >= LOOK_ROWS || decoder.is_full() {
             doctor.look(&decoder.take_delivery());
         }
     });
     decoder.expire(now_ms);
     look_at_all(&mut doctor, &mut decoder);
-    let CaptureReport { datagrams_truncated, frames, .. } = seen;
+    let CaptureReport { datagrams_truncated, frames, connections, .. } = seen;
     let statistics = decoder.statistics();
     let (totals, messages_longer) = (statistics.totals, messages_longer(&statistics));
-    let packets = Some(frames);
-    let machine = Machine { totals, datagrams_truncated, datagrams: examined, packets, messages_longer };
-    (doctor.report(&decoder.diagnoses(), &machine), outcome)
+    let (packets, connections_encrypted) = (Some(frames), connections.sessions_encrypted);
+    let machine =
+        Machine { totals, datagrams_truncated, datagrams: examined, packets, connections_encrypted, messages_longer };
+    let mut diagnoses = decoder.diagnoses();
+    diagnoses.retain(|diagnosis| !is_among(diagnosis, &ended));
+    diagnoses.extend(ended);
+    (doctor.report(&diagnoses, &machine), outcome)
+}
+
+/// Whether a datagram is to be examined. Adds whom exports are sent to.
+fn is_export(datagram: &CapturedDatagram<'_>, collectors: &mut HashSet<SocketAddr>) -> bool {
+    let is_stun = datagram.payload.get(4..8) == Some(STUN_COOKIE.as_slice());
+    if capture::looks_like_export(datagram.payload) && !is_stun {
+        collectors.insert(datagram.destination);
+        return true;
+    }
+    collectors.contains(&datagram.destination)
+}
+
+/// Whether these are diagnoses of one Observation Domain in one session, with the same counts.
+fn is_among(diagnosis: &Diagnosis, others: &[Diagnosis]) -> bool {
+    let key = |of: &Diagnosis| (of.session, of.version, of.domain, of.totals);
+    others.iter().any(|other| key(other) == key(diagnosis))
 }
 
 /// How many messages had octets behind their end.

@@ -44,6 +44,8 @@ pub struct Report {
     pub completeness: Completeness,
     /// Packets of the capture, where one was examined.
     pub packets: Option<u64>,
+    /// Connections of the capture with TLS to a port of IPFIX, which cannot be read.
+    pub connections_encrypted: u64,
 }
 
 impl Report {
@@ -70,7 +72,8 @@ impl Report {
             }
         });
         let (completeness, packets) = (sums.completeness(), machine.packets);
-        Self { findings, exporters: exporters.collect(), completeness, packets }
+        let connections_encrypted = machine.connections_encrypted;
+        Self { findings, exporters: exporters.collect(), completeness, packets, connections_encrypted }
     }
 
     /// How bad the worst finding is.
@@ -101,6 +104,16 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.connections_encrypted > 0 {
+            writeln!(
+                f,
+                "{} of the capture with TLS to a port of IPFIX: what they carry cannot be read\n",
+                match self.connections_encrypted {
+                    1 => "1 connection".to_owned(),
+                    count => format!("{count} connections"),
+                }
+            )?;
+        }
         if self.exporters.is_empty() && self.findings.is_empty() {
             return match self.packets {
                 None => writeln!(

@@ -2,6 +2,7 @@
 //! balance, and the live collector over loopback.
 
 mod budget;
+mod captured;
 mod counting;
 mod exporter;
 mod hold;

@@ -81,7 +81,7 @@ pub(crate) struct Args {
     /// and nfdump are known; may be repeated
     #[arg(long = "column", value_name = "FIELD=COLUMN")]
     columns: Vec<String>,
-    /// Take every datagram to this port; without it, those that look like NetFlow, IPFIX or sFlow
+    /// Take every datagram and TCP connection to this port; without it, those that look like NetFlow, IPFIX or sFlow
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
     /// Decode data of captures by templates that the exporter sent from another port, as for weir collect
@@ -162,12 +162,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Counters of what could not be read.
-const DAMAGE: [&str; 7] = [
+const DAMAGE: [&str; 9] = [
     "records_damaged",
     "blocks_damaged",
     "messages_damaged",
     "datagrams_undecodable",
     "datagrams_skipped",
+    "connections_encrypted",
+    "connection_octets_skipped",
     "sets_undecodable",
     "sets_waiting_in",
 ];
@@ -219,6 +221,7 @@ impl Args {
             CAPTURES => print_captures(part, &counter),
             _ => print_files(part, &counter, took),
         }
+        print_connections(&counter);
         print_books(&progress, part.source);
         print_archived(&progress);
         if counter("times_replaced") > 0 {
@@ -239,7 +242,8 @@ impl Args {
         if is_nothing_read {
             eprintln!("error: nothing could be read");
         }
-        if read == [0; 3] && counter("frames") > 0 && counter("datagrams_decoded") == 0 {
+        let is_export = counter("datagrams_decoded") + counter("connections_encrypted") > 0;
+        if read == [0; 3] && counter("frames") > 0 && !is_export {
             eprintln!("hint: weir meter makes flows of packets");
         }
         if is_nothing_read {
@@ -352,6 +356,35 @@ fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
             counted(counter("messages"), "message"),
             counter("messages_damaged"),
             counted(counter("octets_skipped"), "octet"),
+        );
+    }
+}
+
+/// Prints what captures have of connections, where they have any.
+fn print_connections(counter: &dyn Fn(&str) -> u64) {
+    let of = |name: &str, one: &str, many: &str| match counter(name) {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    };
+    if counter("connections") > 0 {
+        eprintln!(
+            "{} with {} of IPFIX, {} missing in the capture, {} skipped",
+            of("connections", "TCP connection", "TCP connections"),
+            of("connection_messages", "message", "messages"),
+            of("connection_octets_missing", "octet", "octets"),
+            of("connection_octets_skipped", "octet", "octets"),
+        );
+    }
+    if counter("connections_encrypted") > 0 {
+        eprintln!(
+            "{} with TLS to a port of IPFIX: what is in it cannot be read from a capture",
+            of("connections_encrypted", "TCP connection", "TCP connections"),
+        );
+    }
+    if counter("connections_given_up") > 0 {
+        eprintln!(
+            "warning: {} given up: too many at a time, or two with the same address and port",
+            of("connections_given_up", "TCP connection", "TCP connections"),
         );
     }
 }

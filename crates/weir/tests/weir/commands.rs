@@ -295,6 +295,46 @@ fn a_capture_is_imported() {
     );
 }
 
+/// A connection whose Templates are in one capture and whose data is in the next one, by hand as RFC 791, RFC 9293 and RFC
+/// 7011 have it; and one with TLS.
+#[test]
+fn connections_in_captures_are_imported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, ports: [u8; 4], sequence: u8, payload: &[u8]| {
+        let mut packet =
+            vec![0x45, 0, 0, (40 + payload.len()) as u8, 0, 1, 0, 0, 64, 6, 0, 0, 192, 0, 2, 9, 192, 0, 2, 1];
+        packet.extend(ports);
+        packet.extend([0, 0, 0, sequence, 0, 0, 0, 1, 0x50, 16, 0xff, 0xff, 0, 0, 0, 0]);
+        packet.extend(payload);
+        let mut capture =
+            vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0];
+        for word in [1_700_000_001, 0, packet.len() as u32, packet.len() as u32] {
+            capture.extend(u32::to_le_bytes(word));
+        }
+        capture.extend(&packet);
+        let path = folder.path().join(name);
+        std::fs::write(&path, &capture).expect("a file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (exports, tls) = ([0x9c, 0x40, 0x12, 0x83], [0x9c, 0x40, 0x12, 0x84]);
+    let header = |length: u8| [0, 10, 0, length, 0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let templates = [&header(36)[..], &[0, 2, 0, 20, 1, 0, 0, 3, 0, 8, 0, 4, 0, 12, 0, 4, 0, 1, 0, 4]].concat();
+    let data = [&header(32)[..], &[1, 0, 0, 16, 10, 1, 1, 1, 10, 2, 2, 2, 0, 0, 1, 0]].concat();
+    let files = [write("one.pcap", exports, 100, &templates), write("two.pcap", exports, 136, &data)];
+    let archive = folder.path().join("archive");
+    let output = ask(&archive, "import", &files.each_ref().map(String::as_str));
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let line = "2 TCP connections with 2 messages of IPFIX, 0 octets missing in the capture, 0 octets skipped\n";
+    assert!(said.contains(line) && !said.contains("hint: weir meter"), "{said}");
+    let expected = "exporter,src_addr,dst_addr,bytes\n192.0.2.9,10.1.1.1,10.2.2.2,256\n";
+    check(&archive, "sql", &["-o", "csv", "SELECT exporter, src_addr, dst_addr, bytes FROM flows"], expected);
+    let encrypted = write("tls.pcap", tls, 100, &[22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]);
+    let output = ask(&folder.path().join("other"), "import", &[encrypted.as_str()]);
+    check_error(&output, &["1 TCP connection with TLS to a port of IPFIX", "nothing could be read"]);
+    assert!(!text(&output.stderr).contains("hint: weir meter"), "{}", text(&output.stderr));
+}
+
 /// `docs/reference/cli.md` is what `--help` prints, of every command that the help of another one lists.
 #[test]
 fn the_reference_of_the_command_line_is_fresh() {
