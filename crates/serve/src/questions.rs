@@ -272,7 +272,9 @@ impl Questions {
             let entry = Some(entry).filter(|_| !waits.is_empty());
             // a client that has left takes nothing
             let _ = sender.send(answer);
-            waits.into_iter().for_each(|wait| wait());
+            for wait in waits {
+                wait();
+            }
             drop((turns, entry));
         };
         thread::Builder::new()

@@ -26,15 +26,12 @@ pub(crate) fn filled(template: &str, value: &dyn Fn(&str) -> Option<TemplateValu
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
         let named = after.split_once('}').and_then(|(name, behind)| Some((value(name)?, behind)));
-        match named {
-            Some((value, behind)) => {
-                text.push_str(&value.in_command());
-                rest = behind;
-            }
-            None => {
-                text.push('{');
-                rest = after;
-            }
+        if let Some((value, behind)) = named {
+            text.push_str(&value.in_command());
+            rest = behind;
+        } else {
+            text.push('{');
+            rest = after;
         }
     }
     text.push_str(rest);

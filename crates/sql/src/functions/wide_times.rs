@@ -113,7 +113,9 @@ impl ScalarUDFImpl for WideTimes {
                 if *step != DataType::Interval(IntervalUnit::DayTime) {
                     *step = DataType::Interval(IntervalUnit::MonthDayNano);
                 }
-                origin.iter_mut().for_each(|origin| *origin = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()));
+                for origin in origin.iter_mut() {
+                    *origin = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
+                }
             }
             (Kind::Text, [_, pattern]) => *pattern = DataType::Utf8,
             _ => return plan_err!("{} has other arguments", self.name()),

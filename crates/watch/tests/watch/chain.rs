@@ -88,7 +88,9 @@ fn one_of_two_files_of_a_name_runs_and_the_other_takes_its_place() {
     let (mut runner, feed) = start(&journal);
     let (mut loaded, said) = loaded(&journal);
     let folders = ["la", "lb"].map(|name| folder.path().join(name));
-    folders.iter().for_each(|folder| fs::create_dir(folder).expect("a folder"));
+    for folder in &folders {
+        fs::create_dir(folder).expect("a folder");
+    }
     let [first, second] = [&folders[0], &folders[1]].map(|folder| folder.join("one.toml"));
     let refused = format!("error: {}: two watches are named 'one', the other is {}", second.display(), first.display());
     let listed = || -> Vec<_> {

@@ -31,7 +31,7 @@ fn reports_say_that_a_sum_does_not_fit() {
     let mut answers = Vec::new();
     let outcome =
         Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch").run(None, None, |window, answer| {
-            answers.extend(lines(answer).into_iter().map(|line| (window.end_ms, line)))
+            answers.extend(lines(answer).into_iter().map(|line| (window.end_ms, line)));
         });
     let firings = outcome.expect("windows").firings;
     let said: Vec<_> = firings

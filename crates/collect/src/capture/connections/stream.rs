@@ -273,7 +273,7 @@ mod tests {
         for step in [7, 11, 59] {
             let mut reader = Reader::new(first);
             // 60 segments; steps have no divisor in common with 60
-            for number in 0..60 {
+            for number in 0_usize..60 {
                 let at = number * step % 60 * 3;
                 let shifted = at.saturating_sub(number % 3);
                 reader.add(first.wrapping_add(at as u32), 0, 1, &octets[at..at + 3]);
