@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The counters that are not zero, without the sums of clocks, of which [`verdict`] has the mean.
 fn counters_of_any(sums: &BooksSums, totals: &Counts) -> RecordBatch {
     let is_shown = |counter: &Counter| {
-        (totals[*counter as usize] > 0 && !super::CLOCKS.contains(counter))
+        (totals[*counter as usize] > 0 && !super::report::CLOCKS.contains(counter))
             || matches!(counter, Counter::Datagrams | Counter::RecordsStored)
     };
     let counters: Vec<Counter> = Counter::ALL.iter().copied().filter(is_shown).collect();

@@ -10,7 +10,7 @@ use weir_wire::WireError;
 use crate::running::was_stopped;
 
 /// Sums over datagrams, which mean something only when they are divided by their number.
-const CLOCKS: [Counter; 2] = [Counter::ClockAheadMs, Counter::ClockBehindMs];
+pub(super) const CLOCKS: [Counter; 2] = [Counter::ClockAheadMs, Counter::ClockBehindMs];
 
 const CLOCK_MEAN_DOC: &str = "Milliseconds by which clocks of exporters were ahead of ours, delay included, as a mean over \
                               `datagrams_decoded`; negative when they were behind.";

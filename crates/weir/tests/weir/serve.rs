@@ -278,13 +278,9 @@ fn files_that_two_people_change_are_not_overwritten_unseen() {
     let watches = folder.path().join("watches");
     std::fs::create_dir(&watches).expect("a folder");
     let service = Service::start(&["--archive", &archive, "--watch", &watches.display().to_string()]);
-    let watch = |title: &str| {
-        let query = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' DAY)";
-        format!("title = '{title}'\nquery = \"{query}\"\n")
-    };
-    let dashboard = |title: &str| format!("title = '{title}'\n");
-    let texts: [(&str, &dyn Fn(&str) -> String); 2] = [("dashboards", &dashboard), ("watches", &watch)];
-    for (kind, text) in texts {
+    let query = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' DAY)";
+    for (kind, rest) in [("dashboards", String::new()), ("watches", format!("query = \"{query}\"\n"))] {
+        let text = |title: &str| format!("title = '{title}'\n{rest}");
         let path = format!("/api/v1/{kind}/shared");
         let put = |title: &str, more: &[&str]| service.ask("PUT", &path, more, &text(title));
         let first = put("first", &[]);

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use weir_chain::TimeSpan;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 
-use super::source::{SeriesRequest, SeriesValues, StepLength};
+use super::source::{SeriesRequest, SeriesSource, SeriesValues, StepLength};
 use super::{OTHER, StepArgs, StoreArgs, check_by, check_keys};
 use crate::foreground_query::terminal;
 use crate::time_args::range_text;
