@@ -1,15 +1,21 @@
 //! A file whose content is replaced as a whole, by one at a time.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::{Change, note, remove, rename, sync, sync_folder, written};
 
 /// Names of new files that are tried: those of processes that were killed may be in the way.
 const TRIES_MAX: u32 = 1000;
+/// A replacement takes a fraction of a second; who has the lock for longer was stopped, or is no replacement.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often it is looked whether the lock is free.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A file that is about to be replaced. Until this is dropped, all others who begin a replacement in the same folder wait,
 /// in this process and in others: what is read of the file in between is what the new content follows.
@@ -23,21 +29,26 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Waits until nobody else replaces a file of the folder. A path that is a link leads to the file that is replaced, and
-    /// the link stays. The file need not be there; its folder must be.
+    /// Waits until nobody else replaces a file of the folder, 10 s at most. A path that is a link leads to the file that is
+    /// replaced, and the link stays. The file need not be there; its folder must be.
     ///
     /// # Errors
     ///
-    /// Those of the system: there is no such folder, or it cannot be read.
+    /// Those of the system: there is no such folder, or it cannot be read. [`io::ErrorKind::TimedOut`] where the lock of the
+    /// folder is held for longer.
     pub fn begin(path: &Path) -> io::Result<Self> {
+        Self::begin_within(path, WAIT_MAX)
+    }
+
+    fn begin_within(path: &Path, wait_max: Duration) -> io::Result<Self> {
         let place = place_of(path)?;
         let folder = match place.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        let lock = File::open(&folder)?;
-        while lock.lock().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
-        Ok(Self { place, folder, _lock: lock })
+        let opened = File::open(&folder)?;
+        lock(&opened, wait_max)?;
+        Ok(Self { place, folder, _lock: opened })
     }
 
     /// Writes the whole content: whoever reads the file gets all of the old or all of the new one, also after a loss of
@@ -82,6 +93,22 @@ impl Replacement {
     }
 }
 
+/// Takes the lock of a folder, unless its file system has none.
+fn lock(folder: &File, wait_max: Duration) -> io::Result<()> {
+    let until = Instant::now() + wait_max;
+    loop {
+        match folder.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOOK_EVERY),
+            Err(TryLockError::WouldBlock) => {
+                let what = "another process holds the lock of the folder";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(()),
+        }
+    }
+}
+
 fn fill(mut file: &File, path: &Path, old: Option<&Metadata>, octets: &[u8]) -> io::Result<()> {
     if let Some(old) = old {
         take_over(file, old)?;
@@ -119,7 +146,6 @@ fn place_of(path: &Path) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::thread;
 
     use super::*;
 
@@ -188,6 +214,23 @@ mod tests {
         });
         assert_eq!(fs::read_to_string(&file).expect("the file"), "40");
         assert_eq!(names(folder.path()), ["file"]);
+    }
+
+    #[test]
+    fn who_holds_the_lock_is_not_waited_for_without_an_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        let held = File::open(folder.path()).expect("a folder");
+        held.lock().expect("locked");
+        let late = Replacement::begin_within(&file, Duration::from_millis(20)).expect_err("it is locked");
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(late.to_string(), "another process holds the lock of the folder");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| Replacement::begin(&file).map(drop));
+            thread::sleep(Duration::from_millis(20));
+            drop(held);
+            waiting.join().expect("it ends").expect("begun once the lock was free");
+        });
     }
 
     #[test]

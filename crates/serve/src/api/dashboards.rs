@@ -123,9 +123,9 @@ pub(crate) async fn put(
     asker.needs(Role::Analyst)?;
     asker.needs_all_flows()?;
     let (files, line) = (files(&service), format!("dashboard put {name}"));
-    let work = move |_: &Turn| {
+    let work = move |turn: &Turn| {
         parse(&text)?;
-        files.write(&name, &text, &based_on)?;
+        files.of_turn(turn).write(&name, &text, &based_on)?;
         answer(name, text)
     };
     service.questions.answer(&asker, line, work).await
@@ -149,7 +149,8 @@ pub(crate) async fn delete(
     asker.needs(Role::Analyst)?;
     asker.needs_all_flows()?;
     let (files, line) = (files(&service), format!("dashboard delete {name}"));
-    service.questions.answer(&asker, line, move |_: &Turn| files.remove(&name, &based_on)).await?;
+    let work = move |turn: &Turn| files.of_turn(turn).remove(&name, &based_on);
+    service.questions.answer(&asker, line, work).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

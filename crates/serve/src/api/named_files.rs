@@ -9,13 +9,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use weir_disk::Replacement;
+use weir_query::Progress;
 
 use super::extract::IfMatch;
 use crate::problem::{Answered, Problem};
+use crate::questions::Turn;
 
 /// Files at most.
 const FILES_MAX: usize = 1000;
@@ -32,11 +35,18 @@ pub(super) struct NamedFiles {
     folder: PathBuf,
     /// What a file is called in errors: watch, dashboard.
     kind: &'static str,
+    /// Of the request that changes them.
+    progress: Option<Arc<Progress>>,
 }
 
 impl NamedFiles {
     pub(super) fn new(folder: PathBuf, kind: &'static str) -> Self {
-        Self { folder, kind }
+        Self { folder, kind, progress: None }
+    }
+
+    /// The same, for a request that changes them only while somebody waits for its answer.
+    pub(super) fn of_turn(self, turn: &Turn) -> Self {
+        Self { progress: Some(Arc::clone(&turn.control.progress)), ..self }
     }
 
     /// All files, sorted by name, each with its text or why there is none to use: one file that cannot be read hides no other
@@ -94,7 +104,7 @@ impl NamedFiles {
     /// Writes a file, if it is the one that the request is based on.
     pub(super) fn write(&self, name: &str, text: &str, based_on: &IfMatch) -> Answered<()> {
         let path = self.path(name)?;
-        let unwritten = |error: io::Error| Problem::internal(format!("the {} cannot be written: {error}", self.kind));
+        let unwritten = |error: io::Error| self.unwritten(&error);
         fs::create_dir_all(&self.folder).map_err(unwritten)?;
         let replacement = Replacement::begin(&path).map_err(unwritten)?;
         self.check(name, based_on)?;
@@ -110,13 +120,19 @@ impl NamedFiles {
     /// Removes a file, if it is the one that the request is based on.
     pub(super) fn remove(&self, name: &str, based_on: &IfMatch) -> Answered<()> {
         let path = self.path(name)?;
-        let _others_wait = Replacement::begin(&path).map_err(|error| self.problem(&path, &error))?;
+        let _others_wait = Replacement::begin(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => self.unwritten(&error),
+            _ => self.problem(&path, &error),
+        })?;
         self.check(name, based_on)?;
         fs::remove_file(&path).map_err(|error| self.problem(&path, &error))
     }
 
-    /// Refuses a change that is based on another content than there is.
+    /// Refuses a change that is based on another content than there is, and one that was answered while it waited for others.
     fn check(&self, name: &str, based_on: &IfMatch) -> Answered<()> {
+        if self.progress.as_ref().is_some_and(|progress| progress.is_stopped()) {
+            return Err(Problem::cancelled(format!("the {} '{name}' is as it was: the request had ended", self.kind)));
+        }
         let Some(tags) = &based_on.0 else { return Ok(()) };
         let now = self.read(name).ok().map(|text| tag(&text));
         // a list of tags, or a star for whatever there is (RFC 9110 section 13.1.1)
@@ -144,6 +160,14 @@ impl NamedFiles {
 
     fn file_of(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.{ENDING}"))
+    }
+
+    fn unwritten(&self, error: &io::Error) -> Problem {
+        let detail = format!("the {} cannot be written: {error}", self.kind);
+        match error.kind() {
+            io::ErrorKind::TimedOut => Problem::unavailable(detail),
+            _ => Problem::internal(detail),
+        }
     }
 
     fn problem(&self, path: &Path, error: &io::Error) -> Problem {
@@ -260,6 +284,20 @@ mod tests {
         assert_eq!(files.read("a").expect("read"), "mine");
         let several = IfMatch(Some(format!("{}, {}", tag("other"), tag("mine"))));
         files.remove("a", &several).expect("one of them");
+    }
+
+    #[test]
+    fn a_change_whose_request_has_ended_is_not_made_any_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let progress = Arc::new(Progress::default());
+        let files = NamedFiles::new(folder.path().to_owned(), "watch");
+        let files = NamedFiles { progress: Some(Arc::clone(&progress)), ..files };
+        files.write("a", "old", &ANY).expect("somebody waits for it");
+        progress.stop();
+        let late = files.write("a", "new", &ANY).expect_err("it was answered");
+        assert_eq!((late.status, late.detail.as_str()), (409, "the watch 'a' is as it was: the request had ended"));
+        assert_eq!(files.remove("a", &ANY).expect_err("it was answered").status, 409);
+        assert_eq!(files.read("a").expect("read"), "old");
     }
 
     /// With one name for all new files some writes fail, and files are mixtures.

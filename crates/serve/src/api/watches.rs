@@ -100,10 +100,10 @@ pub(crate) async fn put(
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch put {name}");
-    let work = move |_: &Turn| {
+    let work = move |turn: &Turn| {
         let folder = folder(&asked)?;
         plan(WatchFile::parse(&text, &name, &folder)?)?;
-        files(&folder).write(&name, &text, &based_on)?;
+        files(&folder).of_turn(turn).write(&name, &text, &based_on)?;
         answer(&asked, &folder, name)
     };
     service.questions.answer(&asker, line, work).await
@@ -128,8 +128,8 @@ pub(crate) async fn delete(
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch delete {name}");
-    let work = move |_: &Turn| {
-        files(&folder(&asked)?).remove(&name, &based_on)?;
+    let work = move |turn: &Turn| {
+        files(&folder(&asked)?).of_turn(turn).remove(&name, &based_on)?;
         // another watch of the name begins without it
         watches::resume(&asked.journal(), &name)?;
         Ok(())
