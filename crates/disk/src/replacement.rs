@@ -17,6 +17,15 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether the lock is free.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// Who must be able to read a file once it is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    /// Whoever could read the one before.
+    AsBefore,
+    /// Those who are as this process.
+    Own,
+}
+
 /// A file that is about to be replaced. Until this is dropped, all others who begin a replacement in the same folder wait,
 /// in this process and in others: what is read of the file in between is what the new content follows.
 ///
@@ -53,18 +62,34 @@ impl Replacement {
 
     /// Writes the whole content: whoever reads the file gets all of the old or all of the new one, also after a loss of
     /// power. Owner and mode are those of the file before; a new file has this mode, less what the process leaves out of it.
+    /// Of a file that its group or all may read, the owner is this process where the system does not let it give files away.
     ///
     /// # Errors
     ///
     /// Those of the system; the file is as it was then, unless only its folder could not be made durable.
     pub fn write(&self, octets: &[u8], mode: u32) -> io::Result<()> {
+        self.write_for(Readers::AsBefore, octets, mode)
+    }
+
+    /// The same for a file that only those read who are as this process: its owner may be another one than before, whatever its
+    /// mode.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn write_as_own(&self, octets: &[u8], mode: u32) -> io::Result<()> {
+        self.write_for(Readers::Own, octets, mode)
+    }
+
+    fn write_for(&self, readers: Readers, octets: &[u8], mode: u32) -> io::Result<()> {
         let old = match fs::metadata(&self.place) {
             Ok(old) => Some(old),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         let (new, file) = self.create(old.as_ref().map_or(mode, |old| old.mode() & 0o777))?;
-        let replaced = fill(&file, &new, old.as_ref(), octets).and_then(|()| rename(&new, &self.place));
+        let taken_over = old.as_ref().map_or(Ok(()), |old| take_over(&file, old, readers));
+        let replaced = taken_over.and_then(|()| fill(&file, &new, octets)).and_then(|()| rename(&new, &self.place));
         if replaced.is_err() {
             // the first error is the one to report
             let _ = remove(&new);
@@ -109,10 +134,7 @@ fn lock(folder: &File, wait_max: Duration) -> io::Result<()> {
     }
 }
 
-fn fill(mut file: &File, path: &Path, old: Option<&Metadata>, octets: &[u8]) -> io::Result<()> {
-    if let Some(old) = old {
-        take_over(file, old)?;
-    }
+fn fill(mut file: &File, path: &Path, octets: &[u8]) -> io::Result<()> {
     file.write_all(octets)?;
     written(path);
     sync(file, path)
@@ -120,13 +142,26 @@ fn fill(mut file: &File, path: &Path, old: Option<&Metadata>, octets: &[u8]) -> 
 
 /// Gives a file the owner and the mode of another one: whoever could read that one, such as a service with an account of
 /// its own, can read this one.
-fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
-    match fchown(file, Some(old.uid()), Some(old.gid())) {
-        // only root gives files away, and what all may read has readers whoever owns it
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && old.mode() & 0o004 != 0 => {}
-        given => given?,
-    }
+fn take_over(file: &File, old: &Metadata, readers: Readers) -> io::Result<()> {
+    hand_on((old.uid(), old.mode()), readers, |owner| fchown(file, owner, Some(old.gid())))?;
     file.set_permissions(old.permissions())
+}
+
+/// Gives a file an owner and a group by `chown`, which leaves the owner as it is where there is none.
+fn hand_on(
+    (owner, mode): (u32, u32),
+    readers: Readers,
+    chown: impl Fn(Option<u32>) -> io::Result<()>,
+) -> io::Result<()> {
+    let is_refused =
+        |given: &io::Result<()>| given.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+    let mut given = chown(Some(owner));
+    // only root gives files away; whose they are may have them belong to any of their groups
+    if is_refused(&given) && mode & 0o040 != 0 {
+        given = chown(None);
+    }
+    // what all may read has readers whoever owns it
+    if is_refused(&given) && (mode & 0o004 != 0 || readers == Readers::Own) { Ok(()) } else { given }
 }
 
 /// The file that a path leads to; of a link to a file that is not there, what it names.
@@ -184,6 +219,35 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).expect("changed");
         replace(&file, "newer");
         assert_eq!(mode(), 0o664);
+    }
+
+    /// As if this process were not root, nor the owner of the file before.
+    #[test]
+    fn a_file_of_another_account_is_written_where_its_readers_can_read_it_then() {
+        let refused = || -> io::Result<()> { Err(io::ErrorKind::PermissionDenied.into()) };
+        let is_written = |mode: u32, readers: Readers, is_in_group: bool| {
+            let chown = |owner: Option<u32>| if owner.is_none() && is_in_group { Ok(()) } else { refused() };
+            hand_on((0, 0o100_000 | mode), readers, chown).is_ok()
+        };
+        for (mode, of_group, of_others) in [
+            (0o640, true, false),
+            (0o660, true, false),
+            (0o600, false, false),
+            (0o604, true, true),
+            (0o644, true, true),
+        ] {
+            assert_eq!(is_written(mode, Readers::AsBefore, true), of_group, "{mode:o}");
+            assert_eq!(is_written(mode, Readers::AsBefore, false), of_others, "{mode:o}");
+            assert!(is_written(mode, Readers::Own, true) && is_written(mode, Readers::Own, false), "{mode:o}");
+        }
+        let broken = hand_on((0, 0o100_644), Readers::Own, |_| Err(io::ErrorKind::ReadOnlyFilesystem.into()));
+        assert_eq!(broken.expect_err("no permission").kind(), io::ErrorKind::ReadOnlyFilesystem);
+        let given = std::cell::RefCell::new(Vec::new());
+        let kept = hand_on((7, 0o100_640), Readers::AsBefore, |owner| {
+            given.borrow_mut().push(owner);
+            Ok(())
+        });
+        assert!(kept.is_ok() && *given.borrow() == [Some(7)], "root gives it to whom it belonged to");
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl NamedFiles {
                 Problem::request(format!("{count} files are kept, and the {kind} '{name}' would be one more"));
             return Err(problem.with_hint("remove one first"));
         }
-        replacement.write(text.as_bytes(), MODE).map_err(unwritten)
+        replacement.write_as_own(text.as_bytes(), MODE).map_err(unwritten)
     }
 
     /// Removes a file, if it is the one that the request is based on.
