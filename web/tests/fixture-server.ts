@@ -68,6 +68,7 @@ class FixtureServer {
     if (path === "flows/download" && !url.searchParams.get("filter")?.includes("port 413")) return this.#download(url.searchParams, response);
     const body = await read(request);
     try {
+      this.#checkTag(path, request.headers["if-match"]);
       json(response, 200, await this.#answer(`${request.method} ${path}`, url.searchParams, body));
     } catch (error) {
       const problem = error as ProblemBody;
@@ -165,6 +166,13 @@ class FixtureServer {
       default:
         return what.includes(" dashboards/") ? this.#dashboard(what, body) : this.#watch(what, body);
     }
+  }
+
+  /** Refuses a change of a watch that is based on another file than there is. */
+  #checkTag(path: string, tag: string | undefined): void {
+    const found = this.#watches.find((each) => path === `watches/${each.name}`);
+    if (tag === undefined || found === undefined || found.etag === tag) return;
+    throw problem(412, "somebody else has changed it", `the watch '${found.name}' is another one by now`, "read it again, and change what is there now");
   }
 
   #dashboard(what: string, body: string): unknown {

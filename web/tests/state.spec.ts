@@ -211,6 +211,24 @@ test("a watch that is paused stays so when its file is saved", async ({ page, we
   await expect(page.getByText("Paused: it reports nothing until it is armed.")).toBeVisible();
 });
 
+test("what somebody else has saved meanwhile is not lost to who pauses the watch and saves", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs watches of its own");
+  await weir.open("#/watches/ddos");
+  const file = page.getByLabel("file of the watch");
+  await expect(file).toHaveValue(/A host is flooded/);
+  const before = await file.inputValue();
+  const saveTheirs = (data: string) => page.request.put(`${weir.address}api/v1/watches/ddos`, { data, headers: { "Content-Type": "text/plain" } });
+  expect((await saveTheirs('title = "Theirs"\nquery = "SELECT dst_addr FROM flows"\n')).status()).toBe(200);
+  await page.getByRole("button", { name: "Pause" }).click();
+  await expect(page.getByText("Paused: it reports nothing until it is armed.")).toBeVisible();
+  await file.fill('title = "Mine"\nquery = "SELECT src_addr FROM flows"\n');
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await expect(page.getByRole("alert")).toContainText("the watch 'ddos' is another one by now");
+  // As it was, for other tests.
+  await saveTheirs(before);
+  await page.request.post(`${weir.address}api/v1/watches/ddos/resume`);
+});
+
 test("a new watch begins with a file that can be tested", async ({ page, weir }) => {
   await weir.open("#/watches");
   await page.getByLabel("name of a new watch").fill("talkers");

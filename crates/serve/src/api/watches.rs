@@ -76,7 +76,11 @@ pub(crate) async fn show(
     asker.needs_all_flows()?;
     let asked = Arc::clone(&service);
     let text = format!("watch {name}");
-    let work = move |_: &Turn| answer(&asked, &folder(&asked)?, name);
+    let work = move |_: &Turn| {
+        let folder = folder(&asked)?;
+        let text = files(&folder).read(&name)?;
+        answer(&asked, &folder, name, text)
+    };
     service.questions.answer(&asker, text, work).await
 }
 
@@ -104,7 +108,8 @@ pub(crate) async fn put(
         let folder = folder(&asked)?;
         plan(WatchFile::parse(&text, &name, &folder)?)?;
         files(&folder).of_turn(turn).write(&name, &text, &based_on)?;
-        answer(&asked, &folder, name)
+        // what was written, whatever somebody else has made of it since
+        answer(&asked, &folder, name, text)
     };
     service.questions.answer(&asker, line, work).await
 }
@@ -174,13 +179,13 @@ async fn set_pause(service: Arc<Service>, asker: Asker, name: String, is_paused:
     let work = move |_: &Turn| {
         let folder = folder(&asked)?;
         // a name that is none leads to no file
-        files(&folder).read(&name)?;
+        let text = files(&folder).read(&name)?;
         if is_paused {
             watches::pause(&asked.journal(), &name, now_ms())?;
         } else {
             watches::resume(&asked.journal(), &name)?;
         }
-        answer(&asked, &folder, name)
+        answer(&asked, &folder, name, text)
     };
     service.questions.answer(&asker, line, work).await
 }
@@ -385,8 +390,7 @@ fn files(folder: &Path) -> NamedFiles {
     NamedFiles::new(folder.to_owned(), "watch")
 }
 
-fn answer(service: &Service, folder: &Path, name: String) -> Answered<Response> {
-    let text = files(folder).read(&name)?;
+fn answer(service: &Service, folder: &Path, name: String, text: String) -> Answered<Response> {
     let body = body(service, folder, name, Ok(text));
     Ok(with_tag(json(&body)?, &body.etag))
 }
