@@ -135,9 +135,11 @@ impl NamedFiles {
         }
         let Some(tags) = &based_on.0 else { return Ok(()) };
         let now = self.read(name).ok().map(|text| tag(&text));
+        // one that is no text has no tag
+        let is_there = now.is_some() || self.file_of(name).is_file();
         // a list of tags, or a star for whatever there is (RFC 9110 section 13.1.1)
-        let is_met = |now: &String| tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == now);
-        if now.as_ref().is_some_and(is_met) {
+        let is_met = |tag: &str| (tag == "*" && is_there) || now.as_deref() == Some(tag);
+        if tags.split(',').map(str::trim).any(is_met) {
             return Ok(());
         }
         let problem = Problem::changed(format!("the {} '{name}' is another one by now", self.kind));
@@ -284,6 +286,20 @@ mod tests {
         assert_eq!(files.read("a").expect("read"), "mine");
         let several = IfMatch(Some(format!("{}, {}", tag("other"), tag("mine"))));
         files.remove("a", &several).expect("one of them");
+    }
+
+    /// RFC 9110 section 13.1.1: the star is met by whatever there is.
+    #[test]
+    fn a_file_that_is_no_text_is_there_all_the_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = NamedFiles::new(folder.path().to_owned(), "watch");
+        let star = IfMatch(Some("*".to_owned()));
+        fs::write(folder.path().join("latin.toml"), b"title = 'Z\xfcrich'").expect("written");
+        assert_eq!(files.write("latin", "new", &IfMatch(Some(tag("old")))).expect_err("another one").status, 412);
+        files.write("latin", "title = 'Zürich'", &star).expect("it is there");
+        assert_eq!(files.read("latin").expect("text now"), "title = 'Zürich'");
+        fs::create_dir(folder.path().join("folder.toml")).expect("a folder");
+        assert_eq!(files.remove("folder", &star).expect_err("no file").status, 412);
     }
 
     #[test]
