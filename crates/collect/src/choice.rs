@@ -41,7 +41,7 @@ pub(crate) fn set_address<'a>(first: &'a [u8], second: &'a [u8]) -> Option<&'a [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) rule: ChoiceRule,
-    pub(crate) fields: Vec<usize>,
+    pub(crate) fields: Box<[usize]>,
 }
 
 impl Choice {
