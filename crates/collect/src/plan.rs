@@ -129,7 +129,6 @@ impl Plan {
         for claims in claims_of(fields).chunk_by(|one, other| one.column == other.column) {
             plan.place(claims, fields);
         }
-        plan.place_counters();
         plan.place_durations(fields);
         plan.place_event_time(fields);
         plan.place_flags(fields);
@@ -144,6 +143,7 @@ impl Plan {
         if !plan.has_lists && !plan.writes(Column::SrcAddr) && !plan.writes(Column::DstAddr) {
             plan.section = Section::of(fields);
         }
+        plan.place_counters();
         plan.place_frame_octets(fields);
         plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
         plan.selection = SelectionFields::of(fields, plan.field_of(Column::SamplerId));
@@ -302,11 +302,14 @@ impl Plan {
     }
 
     /// Exporters that measure flows on their way out only, count them in the elements for after the Observation Point.
+    /// Where the record has one of the other counters, or a list or a section of a packet in it may have them, these say
+    /// what was counted, and octets of the one place with packets of the other are no flow.
     fn place_counters(&mut self) {
+        let is_counted = COUNTERS.iter().any(|(counter, _)| self.writes(*counter));
+        if is_counted || self.has_lists || self.section.is_some() {
+            return;
+        }
         for (counter, counter_out) in COUNTERS {
-            if self.writes(counter) {
-                continue;
-            }
             for op in &mut self.ops {
                 if let Op::Number { column, .. } = op
                     && *column == counter_out
