@@ -289,9 +289,10 @@ impl Plan {
             // Observation Point
             Column::SrcPort | Column::DstPort | Column::SrcVlan | Column::DstVlan => ChoiceRule::FirstSet,
             // an element for each version of ICMP (176 to 179)
-            Column::IcmpType | Column::IcmpCode => {
-                self.field_of(Column::Protocol).map_or(ChoiceRule::FirstSet, ChoiceRule::IcmpVersion)
-            }
+            Column::IcmpType | Column::IcmpCode => match self.field_of(Column::Protocol) {
+                Some(protocol) => ChoiceRule::IcmpVersion { protocol, types: icmp_types(fields) },
+                None => ChoiceRule::FirstSet,
+            },
             // an element for each family (9 and 29, 13 and 30)
             Column::SrcMask | Column::DstMask => self.family().map_or(ChoiceRule::FirstSet, ChoiceRule::Family),
             _ => return None,
@@ -542,6 +543,13 @@ fn both_families(claims: &[Claim], fields: &[FieldSpecifier]) -> Option<(usize, 
     Some((v4.min(v6), v4.max(v6)))
 }
 
+/// The fields of the types of ICMP and of ICMPv6, of a template with both.
+fn icmp_types(fields: &[FieldSpecifier]) -> Option<(usize, usize)> {
+    let is_type = |field: &FieldSpecifier, id| field.element == ElementId::iana(id) && fits(Column::IcmpType, *field);
+    let position = |id| fields.iter().position(|field| is_type(field, id));
+    position(ICMP_TYPE_IPV4).zip(position(ICMP_TYPE_IPV6))
+}
+
 fn init_time(fields: &[FieldSpecifier]) -> Option<u16> {
     let is_meant = |field: &FieldSpecifier| {
         field.element.enterprise == 0 && field.element.id == SYSTEM_INIT_TIME_MS && field.length <= 8
@@ -552,6 +560,9 @@ fn init_time(fields: &[FieldSpecifier]) -> Option<u16> {
 /// CERT's enterprise number, and its elements that a column is made of.
 const CERT: u32 = 6871;
 const SILK_APP_LABEL: u16 = 33;
+/// `icmpTypeIPv4` and `icmpTypeIPv6`.
+const ICMP_TYPE_IPV4: u16 = 176;
+const ICMP_TYPE_IPV6: u16 = 178;
 /// `icmpTypeCodeIPv6`.
 const ICMP_TYPE_CODE_IPV6: u16 = 139;
 /// `applicationId`.

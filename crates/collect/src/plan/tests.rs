@@ -278,7 +278,12 @@ fn ports_of_two_transports_are_a_choice() {
 fn types_of_both_versions_of_icmp_are_a_choice_by_the_protocol() {
     let plan = compile(&template(&[(0, 4, 1), (0, 178, 1), (0, 176, 1)]), false);
     assert!(plan.ops.contains(&Op::Chosen { column: Column::IcmpType, choice: 0 }));
-    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::IcmpVersion(0), fields: Box::from([2, 1]) }]);
+    let rule = ChoiceRule::IcmpVersion { protocol: 0, types: Some((2, 1)) };
+    assert_eq!(plan.choices, [Choice { rule, fields: Box::from([2, 1]) }]);
+    // of codes with one type there is none to go by
+    let plan = compile(&template(&[(0, 4, 1), (0, 178, 1), (0, 177, 1), (0, 179, 1)]), false);
+    let rule = ChoiceRule::IcmpVersion { protocol: 0, types: None };
+    assert_eq!(plan.choices, [Choice { rule, fields: Box::from([2, 3]) }]);
     let plan = compile(&template(&[(0, 4, 1), (0, 178, 1)]), false);
     assert!(plan.ops.contains(&Op::Number { column: Column::IcmpType, field: 1 }));
 }

@@ -297,7 +297,7 @@ fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
     match (column, protocol) {
         (Column::IcmpType | Column::IcmpCode, Some(protocol)) => match value::be_uint(&protocol.octets)? {
             1 => Some(fields[0]),
-            58 => Some(fields[1]),
+            58 => Some(fields[usize::from(!has_icmpv6_as_icmp(record))]),
             _ => None,
         },
         (Column::SrcMask | Column::DstMask, _) if is_ipv6(record).is_some() => {
@@ -308,6 +308,11 @@ fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
             set.or(fields.first()).copied()
         }
     }
+}
+
+/// Whether a record of ICMPv6 has its type in the field of ICMP: its own is there and says 0, which is no type.
+fn has_icmpv6_as_icmp(record: &Record) -> bool {
+    record.iana(176).is_some_and(is_set) && record.iana(178).is_some_and(|of_ipv6| !is_set(of_ipv6))
 }
 
 /// Addresses of both families for one column: the one that is set, the innermost when both are, that of the flow's
