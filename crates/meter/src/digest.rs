@@ -1,6 +1,6 @@
 //! What the flow cache has to know of a packet.
 
-use weir_wire::packet::{End, Fragment, Headers, Ip, LinkType, Packet, dissect_into, plain};
+use weir_wire::packet::{End, Fragment, Headers, Ip, LinkType, Packet, Tunnel, dissect_into, plain};
 
 use crate::endpoints;
 use crate::key::{self, FlowKey, FragmentTransport, KeyFields, KeyHasher, KeyHeaders, KeyParts};
@@ -194,7 +194,7 @@ impl Digester {
         };
         let Some(fragment) = ip.fragment else { return DigestOutcome::Whole(self.complete(digest)) };
         let digest = Digest { marks: Digest::FRAGMENT, ..digest };
-        let id = self.fragment_id(&ip, fragment, parts);
+        let id = self.fragment_id(&ip, fragment, parts.in_tunnel(tunnel_around(packet, &ip)));
         if fragment.offset == 0 {
             // without ports when its protocol has none, or when it is too short for them: no other fragment has them
             DigestOutcome::FirstFragment(self.complete(digest), id, key.fragment_transport())
@@ -208,13 +208,17 @@ impl Digester {
     #[inline]
     pub(crate) fn carrier(&self, meta: &PacketMeta, packet: &Packet<'_>) -> Option<FragmentId> {
         let ip = packet.outer.ip.as_ref()?;
-        let (fragment, carried) = (ip.fragment?, packet.inner()?.ip.as_ref()?);
+        let fragment = ip.fragment.filter(|_| self.is_carried(packet))?;
+        let parts = parts(meta, packet, &packet.outer, (0, 0)).in_tunnel(tunnel_around(packet, ip));
+        Some(self.fragment_id(ip, fragment, parts))
+    }
+
+    /// Whether the packet that is metered is in a tunnel of another IP packet.
+    fn is_carried(&self, packet: &Packet<'_>) -> bool {
+        let carried = packet.inner().and_then(|inner| inner.ip.as_ref());
         // where links carry the outermost packet, and its tunnel carries no IP, both are the same header
-        let is_other = ip.source.as_ptr() != carried.source.as_ptr();
-        let is_metered = self.headers == KeyHeaders::Inner && is_other;
-        // the other fragments are in no tunnel that this packet makes
-        let parts = KeyParts { tunnel_kind: 0, tunnel_id: 0, ..parts(meta, packet, &packet.outer, (0, 0)) };
-        is_metered.then(|| self.fragment_id(ip, fragment, parts))
+        let is_other = packet.outer.ip.as_ref().zip(carried).is_some_and(|(outer, inner)| !is_same(outer, inner));
+        self.headers == KeyHeaders::Inner && is_other
     }
 
     /// What a fragment with these parts of a key has in common with the others of its packet.
@@ -228,7 +232,7 @@ impl Digester {
         FragmentId { key, identification: fragment.identification }
     }
 
-    /// Gives a fragment the protocol and the ports of the first one, and makes its digest complete.
+    /// Gives a fragment the protocol, the ports and the tunnel of the first one, and makes its digest complete.
     pub(crate) fn with_transport(&self, digest: Digest, transport: FragmentTransport) -> Digest {
         let mut key = digest.key;
         key.set_fragment_transport(transport);
@@ -247,20 +251,27 @@ impl Digester {
     }
 
     /// Puts a number for the ends of its tunnel into the key of a packet, in the direction of the packet.
-    pub(crate) fn label(&self, digested: &mut DigestOutcome, label: u32) {
+    pub(crate) fn label(&self, digested: &mut DigestOutcome, packet: &Packet<'_>, label: u32) {
+        // otherwise the tunnel is in this packet, and only its first fragment shows it
+        let is_around = self.is_carried(packet);
         match digested {
             DigestOutcome::Whole(digest) => {
                 endpoints::set_label(digest, label);
                 digest.hash = self.hasher.hash(&digest.key);
             }
-            DigestOutcome::FirstFragment(digest, id, _) => {
+            DigestOutcome::FirstFragment(digest, id, transport) => {
                 endpoints::set_label(digest, label);
                 digest.hash = self.hasher.hash(&digest.key);
-                id.key.set_tunnel_id(label);
+                transport.tunnel_id = label;
+                if is_around {
+                    id.key.set_tunnel_id(label);
+                }
             }
             DigestOutcome::LaterFragment(digest, id) => {
                 digest.key.set_tunnel_id(label);
-                id.key.set_tunnel_id(label);
+                if is_around {
+                    id.key.set_tunnel_id(label);
+                }
             }
             DigestOutcome::NotFlow(_) => {}
         }
@@ -284,11 +295,26 @@ fn parts(meta: &PacketMeta, packet: &Packet<'_>, headers: &Headers<'_>, ports: (
         protocol: ip.protocol,
         tos: ip.tos,
         ip_version: if ip.source.len() == 16 { 6 } else { 4 },
-        tunnel_kind: packet.tunnel.map_or(0, |tunnel| tunnel.kind as u8 + 1),
         vlan: packet.outer.vlan(0).map_or(0, |vlan| vlan + 1),
         interface: meta.interface,
-        tunnel_id: packet.tunnel.and_then(|tunnel| tunnel.id).unwrap_or(0),
+        ..KeyParts::default()
     }
+    .in_tunnel(packet.tunnel)
+}
+
+/// Whether these are the same header of one frame.
+fn is_same(one: &Ip<'_>, other: &Ip<'_>) -> bool {
+    one.source.as_ptr() == other.source.as_ptr()
+}
+
+/// The tunnel that this header of a packet is in, which all of its fragments show; [`Packet::tunnel`] may be one that it
+/// carries.
+fn tunnel_around(packet: &Packet<'_>, ip: &Ip<'_>) -> Option<Tunnel> {
+    let innermost = packet.inner().and_then(|inner| inner.ip.as_ref());
+    if innermost.is_some_and(|innermost| is_same(innermost, ip)) {
+        return packet.tunnel;
+    }
+    packet.fragmented.as_ref().filter(|(fragmented, _)| is_same(fragmented, ip)).map(|(_, tunnel)| *tunnel)
 }
 
 /// Octets of an IP packet that states a length of 0, of which the frame has `captured`: all of them, since segmentation was

@@ -48,7 +48,7 @@ impl Dissection {
             }
             let mut digested = self.digester.digest(number as u32, meta, frame, &mut packet);
             if let Some(labeller) = &mut self.labeller {
-                self.digester.label(&mut digested, labeller.label(&packet));
+                self.digester.label(&mut digested, &packet, labeller.label(&packet));
             }
             if let Some(id) = self.digester.carrier(meta, &packet) {
                 self.fragments.push(Fragment::Carrier(id, meta.time_us));

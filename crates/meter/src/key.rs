@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use foldhash::fast::FixedState;
 use weir_flow::icmp;
-use weir_wire::packet::Headers;
+use weir_wire::packet::{Headers, Tunnel};
 
 /// Which headers make the key of a packet in a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,9 +129,20 @@ pub struct FragmentTransport {
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
+    /// Kind of the tunnel that the first fragment carries, or else is in, as in [`KeyParts`].
+    pub tunnel_kind: u8,
+    /// Identifier of that tunnel, or the number that takes its place.
+    pub tunnel_id: u32,
 }
 
 impl KeyParts {
+    /// The same parts of a packet in this tunnel, or in none.
+    #[inline]
+    pub(crate) fn in_tunnel(self, tunnel: Option<Tunnel>) -> Self {
+        let (tunnel_kind, tunnel_id) = tunnel.map_or((0, 0), |tunnel| (tunnel.kind as u8 + 1, tunnel.id.unwrap_or(0)));
+        Self { tunnel_kind, tunnel_id, ..self }
+    }
+
     #[inline]
     const fn transport(self) -> u64 {
         self.src_port as u64
@@ -269,14 +280,17 @@ impl FlowKey {
 
     /// What further fragments learn from the first one, whose key this is.
     pub(crate) const fn fragment_transport(&self) -> FragmentTransport {
-        let KeyParts { src_port, dst_port, protocol, .. } = self.parts();
-        FragmentTransport { protocol, src_port, dst_port }
+        let KeyParts { src_port, dst_port, protocol, tunnel_kind, tunnel_id, .. } = self.parts();
+        FragmentTransport { protocol, src_port, dst_port, tunnel_kind, tunnel_id }
     }
 
-    /// Sets protocol and ports, for fragments that learn them from the first one.
+    /// Sets protocol, ports and tunnel, for fragments that learn them from the first one.
     pub(crate) const fn set_fragment_transport(&mut self, of: FragmentTransport) {
-        let learnt = of.src_port as u64 | (of.dst_port as u64) << 16 | (of.protocol as u64) << 32;
-        self.transport = (self.transport & !0xff_ffff_ffff) | learnt;
+        const LEARNT: u64 = 0xff00_00ff_ffff_ffff;
+        let ports = of.src_port as u64 | (of.dst_port as u64) << 16;
+        let learnt = ports | (of.protocol as u64) << 32 | (of.tunnel_kind as u64) << 56;
+        self.transport = (self.transport & !LEARNT) | learnt;
+        self.set_tunnel_id(of.tunnel_id);
     }
 
     /// Sets the identifier of the tunnel, or what takes its place.

@@ -141,9 +141,12 @@ fn from_layer(first: Layer, packet: &mut Packet<'_>) {
             Layer::Protocol(protocol) => network::protocol(protocol, packet.rest, headers),
             Layer::Tunnel(..) if packet.tunnels >= TUNNELS_MAX => Err(End::TooDeep),
             Layer::Tunnel(tunnel, inside) => {
-                if packet.inner.ip.is_some() {
+                if let Some(ip) = packet.inner.ip {
                     if packet.outer.ip.is_none() {
                         packet.outer.take_ip(&packet.inner);
+                    }
+                    if ip.fragment.is_some() && packet.fragmented.is_none() {
+                        packet.fragmented = packet.tunnel.map(|around| (ip, around));
                     }
                     before = Some((packet.inner, packet.tunnel));
                 }
