@@ -3,7 +3,7 @@
 use weir_wire::packet::{End, Fragment, Headers, Ip, LinkType, Packet, Tunnel, dissect_into, plain};
 
 use crate::endpoints;
-use crate::key::{self, FlowKey, FragmentTransport, KeyFields, KeyHasher, KeyHeaders, KeyParts};
+use crate::key::{FlowKey, FragmentTransport, KeyFields, KeyHasher, KeyHeaders, KeyParts, icmp_ports};
 use weir_capture::PacketMeta;
 
 /// Of a packet, what its flow wants to know. It is small, since it may travel from one worker to another.
@@ -116,6 +116,7 @@ pub struct Digester {
     fragment_mask: FlowKey,
     /// Whether the ends of tunnels are part of the key, which are put into it apart.
     has_endpoints: bool,
+    has_protocol: bool,
     is_biflow: bool,
     hasher: KeyHasher,
 }
@@ -126,7 +127,8 @@ impl Digester {
         let (headers, mask) = (fields.headers, FlowKey::mask(&fields));
         let of_fragments = KeyFields { src_addr: true, dst_addr: true, protocol: true, ..fields };
         let fragment_mask = FlowKey::mask(&of_fragments);
-        Self { headers, mask, fragment_mask, has_endpoints: fields.tunnel_endpoints, is_biflow, hasher }
+        let (has_endpoints, has_protocol) = (fields.tunnel_endpoints, fields.protocol);
+        Self { headers, mask, fragment_mask, has_endpoints, has_protocol, is_biflow, hasher }
     }
 
     /// Digests a frame that is [`plain`], as [`digest`](Self::digest) does.
@@ -173,7 +175,7 @@ impl Digester {
             KeyHeaders::Outer => packet.outermost(),
         };
         let Some(ip) = headers.ip else { return DigestOutcome::NotFlow(NotFlow::of(packet.end)) };
-        let ports = key::ports(headers, ip.protocol, self.is_biflow);
+        let ports = self.ports(headers, ip.protocol);
         let parts = parts(meta, packet, headers, ports.unwrap_or_default());
         let key = FlowKey::new(ip.source, ip.destination, parts).masked(&self.mask);
         let octets = match ip.total_length {
@@ -219,6 +221,13 @@ impl Digester {
         // where links carry the outermost packet, and its tunnel carries no IP, both are the same header
         let is_other = packet.outer.ip.as_ref().zip(carried).is_some_and(|(outer, inner)| !is_same(outer, inner));
         self.headers == KeyHeaders::Inner && is_other
+    }
+
+    /// The ports of a packet for its key, or what takes their place; `None` for a fragment that does not know them.
+    #[inline]
+    fn ports(&self, headers: &Headers<'_>, protocol: u8) -> Option<(u16, u16)> {
+        let of_icmp = |icmp| icmp_ports(protocol, icmp, self.is_biflow, self.has_protocol);
+        headers.ports.or_else(|| headers.icmp.map(of_icmp))
     }
 
     /// What a fragment with these parts of a key has in common with the others of its packet.
@@ -346,6 +355,29 @@ mod tests {
         assert_eq!(octets_behind(48, &[0; 16]), 48);
         assert_eq!(octets_behind(9_000, &[0; 16]), 9_000);
         assert_eq!(octets_behind(46, &[0; 4]), 46);
+    }
+
+    /// RFC 792: destination unreachable (3) has nothing that answers it, and its code is no port with a mark.
+    #[test]
+    fn errors_without_the_protocol_have_type_and_code_as_ports() {
+        let icmp = |kind: u8, code: u8| {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0, 0];
+            frame.extend([10, 0, 0, 1, 10, 0, 0, 2, kind, code, 0, 0, 0, 0, 0, 0]);
+            frame
+        };
+        let ports = |has_protocol: bool, frame: &[u8]| {
+            let fields = KeyFields { protocol: has_protocol, ..KeyFields::default() };
+            let digester = Digester::new(fields, true, KeyHasher::new(7));
+            let (length, link) = (frame.len() as u32, LinkType::Ethernet);
+            let meta = PacketMeta { time_us: 9, offset: 0, captured: length, length, interface: 0, link };
+            match digester.digest(0, &meta, frame, &mut Packet::default()) {
+                DigestOutcome::Whole(digest) => (digest.key.parts().src_port, digest.key.parts().dst_port),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(ports(false, &icmp(3, 3)), (3, 3));
+        assert_eq!(ports(false, &icmp(8, 0)), (8, 0));
+        assert_ne!(ports(true, &icmp(3, 3)), ports(false, &icmp(3, 3)), "both directions would be one flow");
     }
 
     fn frame() -> impl Strategy<Value = Vec<u8>> {
