@@ -205,14 +205,36 @@ impl Digester {
         }
     }
 
-    /// The packet whose first fragment this is, where a packet in a tunnel is metered in its place: that is known whole
-    /// by the headers that this fragment carries, and the other fragments are no packets of another flow.
+    /// The outermost packet, where this is its first fragment and a packet in a tunnel is metered in its place: that is
+    /// known whole by the headers that this fragment carries, and the other fragments are no packets of another flow.
     #[inline]
     pub(crate) fn carrier(&self, meta: &PacketMeta, packet: &Packet<'_>) -> Option<FragmentId> {
         let ip = packet.outer.ip.as_ref()?;
         let fragment = ip.fragment.filter(|_| self.is_carried(packet))?;
         let parts = parts(meta, packet, &packet.outer, (0, 0)).in_tunnel(tunnel_around(packet, ip));
         Some(self.fragment_id(ip, fragment, parts))
+    }
+
+    /// The same of a packet in a tunnel that carries another tunnel. The label is the number for the ends of the tunnel
+    /// that it is in, where these are part of the key.
+    #[inline]
+    pub(crate) fn carrier_within(
+        &self,
+        meta: &PacketMeta,
+        packet: &Packet<'_>,
+        label: Option<u32>,
+    ) -> Option<FragmentId> {
+        let (ip, tunnel) = packet.fragmented.as_ref().filter(|_| self.is_carried(packet))?;
+        let is_other = |headers: &Headers<'_>| headers.ip.as_ref().is_some_and(|other| !is_same(other, ip));
+        if !is_other(&packet.outer) || !packet.inner().is_some_and(is_other) {
+            return None;
+        }
+        let parts = parts(meta, packet, &packet.outer, (0, 0)).in_tunnel(Some(*tunnel));
+        let mut id = self.fragment_id(ip, ip.fragment?, parts);
+        if let Some(label) = label {
+            id.key.set_tunnel_id(label);
+        }
+        Some(id)
     }
 
     /// Whether the packet that is metered is in a tunnel of another IP packet.
@@ -235,8 +257,8 @@ impl Digester {
         const PROTOCOL: usize = 9;
         // Only the first fragment shows what is behind extension and authentication headers, so that the end of these
         // cannot be compared. What the Fragment headers of IPv6 name may differ, too.
-        let protocol = if parts.ip_version == 4 { ip.octets.get(PROTOCOL).copied().unwrap_or_default() } else { 0 };
-        let parts = KeyParts { src_port: 0, dst_port: 0, tos: 0, protocol, ..parts };
+        let protocol = if ip.source.len() == 4 { ip.octets.get(PROTOCOL).copied().unwrap_or_default() } else { 0 };
+        let parts = KeyParts { src_port: 0, dst_port: 0, tos: 0, protocol, ip_version: version(ip), ..parts };
         let key = FlowKey::new(ip.source, ip.destination, parts).masked(&self.fragment_mask);
         FragmentId { key, identification: fragment.identification }
     }
@@ -303,7 +325,7 @@ fn parts(meta: &PacketMeta, packet: &Packet<'_>, headers: &Headers<'_>, ports: (
         dst_port: ports.1,
         protocol: ip.protocol,
         tos: ip.tos,
-        ip_version: if ip.source.len() == 16 { 6 } else { 4 },
+        ip_version: version(&ip),
         vlan: packet.outer.vlan(0).map_or(0, |vlan| vlan + 1),
         interface: meta.interface,
         ..KeyParts::default()
@@ -311,13 +333,17 @@ fn parts(meta: &PacketMeta, packet: &Packet<'_>, headers: &Headers<'_>, ports: (
     .in_tunnel(packet.tunnel)
 }
 
+const fn version(ip: &Ip<'_>) -> u8 {
+    if ip.source.len() == 16 { 6 } else { 4 }
+}
+
 /// Whether these are the same header of one frame.
 fn is_same(one: &Ip<'_>, other: &Ip<'_>) -> bool {
     one.source.as_ptr() == other.source.as_ptr()
 }
 
-/// The tunnel that this header of a packet is in, which all of its fragments show; [`Packet::tunnel`] may be one that it
-/// carries.
+/// The tunnel that this header of a packet is in, which all of its fragments show; [`Packet::tunnel`] may be one that
+/// it carries.
 fn tunnel_around(packet: &Packet<'_>, ip: &Ip<'_>) -> Option<Tunnel> {
     let innermost = packet.inner().and_then(|inner| inner.ip.as_ref());
     if innermost.is_some_and(|innermost| is_same(innermost, ip)) {

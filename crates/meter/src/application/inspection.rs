@@ -240,8 +240,8 @@ impl Inspector {
         }
     }
 
-    /// Reports what came of a handshake of which no more is looked at: others need its buffer, and the flow may last for
-    /// hours.
+    /// Reports what came of a handshake of which no more is looked at: others need its buffer, and the flow may last
+    /// for hours.
     fn end_direction(&mut self, inspection: &mut Inspection, direction: Direction) {
         let Inspection { state, application, .. } = inspection;
         let mut shared = Shared { limits: self.limits, buffers_held: &mut self.buffers_held, counts: &mut self.counts };

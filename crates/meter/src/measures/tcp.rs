@@ -112,8 +112,8 @@ impl Tcp {
         match (flags & (SYN | ACK), self.syn_us, self.answer_us) {
             // one that is sent again was not answered: the wait for that is no round trip
             (SYN, _, None) => self.syn_us = Some(time_us),
-            // The answer was lost, or is on its way for longer than the client waits: whether the ACK will be for that or
-            // for the answer to this one cannot be known (Karn's algorithm, RFC 6298 section 3).
+            // The answer was lost, or is on its way for longer than the client waits: whether the ACK will be for that
+            // or for the answer to this one cannot be known (Karn's algorithm, RFC 6298 section 3).
             (SYN, _, Some(_)) if self.ack_us.is_none() => self.is_ambiguous = true,
             (both, Some(_), None) if both == SYN | ACK => self.answer_us = Some(time_us),
             (ACK, Some(_), Some(_)) if self.ack_us.is_none() => self.ack_us = Some(time_us),

@@ -276,6 +276,35 @@ fn fragments_in_fragments_have_the_ports_of_their_packet() {
     check(&carried.collect::<Vec<_>>(), &[expected], 2);
 }
 
+/// 100 packets of GRE (RFC 2784) with a packet of 3000 octets, each in three fragments, which are in VXLAN one by one.
+fn tunnel_in_fragments_in_a_tunnel() -> Vec<Vec<u8>> {
+    const GRE: u8 = 47;
+    const ROUTERS: [u32; 2] = [0xac10_0001, 0xac10_0002];
+    let inner = ipv4(UDP, 0, HOSTS, (0, 0, false), &udp([1, 2], &[7; 2972]));
+    let gre = [&[0, 0, 8, 0][..], &inner].concat();
+    let carried = (0..100).flat_map(|number| ipv4_fragments(GRE, ROUTERS, number, &gre, 1200));
+    carried.map(|frame| vxlan(0x0800, &frame[14..])).collect()
+}
+
+/// tshark finds 100 packets within, and octets are those of their headers.
+#[test]
+fn packets_count_once_where_a_tunnel_in_a_tunnel_is_in_fragments() {
+    let expected = ("10.0.0.1 10.0.0.2".to_owned(), [1, 2], UDP, 0, [100, 300_000]);
+    let carried = tunnel_in_fragments_in_a_tunnel();
+    assert_eq!(carried.len(), 300);
+    let whole = (0..).zip(&carried);
+    let whole: Vec<_> =
+        whole.flat_map(|(number, datagram)| ipv4_fragments(UDP, CARRIERS, number, datagram, 1480)).collect();
+    assert_eq!(whole.len(), 300);
+    check(&whole, std::slice::from_ref(&expected), 200);
+    // the packets around are in fragments as well, two of each but the last of three, which is shorter
+    let pieces = (0..).zip(&carried);
+    let pieces: Vec<_> =
+        pieces.flat_map(|(number, datagram)| ipv4_fragments(UDP, CARRIERS, number, datagram, 800)).collect();
+    assert_eq!(pieces.len(), 500);
+    check(&pieces, &[expected], 400);
+}
+
 /// What carries no IP is metered itself, and so are all of its fragments.
 #[test]
 fn a_tunnel_packet_without_ip_has_all_of_its_fragments() {

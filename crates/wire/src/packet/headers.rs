@@ -15,8 +15,8 @@ pub struct Packet<'a> {
     pub(super) inner: Headers<'a>,
     /// The tunnel that the innermost headers travel in; the last one when none carries IP.
     pub tunnel: Option<Tunnel>,
-    /// The first IP packet within a tunnel that carries a tunnel itself and is in fragments, of which this is the first, and
-    /// the tunnel that it is in. The other fragments are in that one, too, and do not show what is carried.
+    /// The first IP packet within a tunnel that carries a tunnel itself and is in fragments, of which this is the
+    /// first, and the tunnel that it is in. The other fragments are in that one, too, and do not show what is carried.
     pub fragmented: Option<(Ip<'a>, Tunnel)>,
     /// Tunnels met.
     pub tunnels: u8,
