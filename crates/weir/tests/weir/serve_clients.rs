@@ -30,7 +30,8 @@ fn send_statement(service: &Service, headers: &str, statement: &str) -> TcpStrea
     let body = json!({ "statement": statement }).to_string();
     let (host, length) = (service.address, body.len());
     let head = format!(
-        "POST /api/v1/sql HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        "POST /api/v1/sql HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n"
     );
     send(service, &format!("{head}{body}"))
 }
