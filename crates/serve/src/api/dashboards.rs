@@ -110,6 +110,7 @@ pub(crate) async fn show(
     params(
         ("name" = String, Path, description = "The name of the dashboard"),
         ("If-Match" = Option<String>, Header, description = "The `etag` of the file that the change is based on"),
+        ("If-None-Match" = Option<String>, Header, description = "`*` for a new dashboard: it is refused when there is one of the name"),
     ),
     responses((status = 200, body = DashboardBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]

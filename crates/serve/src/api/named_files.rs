@@ -2,7 +2,7 @@
 //!
 //! A name is letters, digits, `-` and `_`, so that no path leads out of the folder. A file is written next to the one before
 //! and takes its place, so that whoever reads it has one or the other. Each content has a tag: a change that names the tag of
-//! what it is based on is refused when somebody else was faster.
+//! what it is based on is refused when somebody else was faster, and so is a new file whose name somebody else has taken.
 
 use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -133,17 +133,31 @@ impl NamedFiles {
         if self.progress.as_ref().is_some_and(|progress| progress.is_stopped()) {
             return Err(Problem::cancelled(format!("the {} '{name}' is as it was: the request had ended", self.kind)));
         }
-        let Some(tags) = &based_on.0 else { return Ok(()) };
-        let now = self.read(name).ok().map(|text| tag(&text));
-        // one that is no text has no tag
-        let is_there = now.is_some() || self.file_of(name).is_file();
-        // a list of tags, or a star for whatever there is (RFC 9110 section 13.1.1)
-        let is_met = |tag: &str| (tag == "*" && is_there) || now.as_deref() == Some(tag);
-        if tags.split(',').map(str::trim).any(is_met) {
+        let IfMatch { tags, none_of } = based_on;
+        if tags.is_none() && none_of.is_none() {
             return Ok(());
         }
-        let problem = Problem::changed(format!("the {} '{name}' is another one by now", self.kind));
-        Err(problem.with_hint("read it again, and change what is there now"))
+        let now = self.read(name).ok().map(|text| tag(&text));
+        let is_now = |tag: &str| now.as_deref() == Some(tag);
+        // a list of tags, or a star for whatever there is (RFC 9110 section 13.1.1)
+        if let Some(tags) = tags
+            && !listed(tags).any(|tag| is_now(tag) || (tag == "*" && self.file_of(name).is_file()))
+        {
+            let problem = Problem::changed(format!("the {} '{name}' is another one by now", self.kind));
+            return Err(problem.with_hint("read it again, and change what is there now"));
+        }
+        // here the star is also for a file that cannot be read, and a weak tag is as good (section 13.1.2)
+        let is_there = |tag: &str| match tag {
+            "*" => self.file_of(name).exists(),
+            tag => is_now(tag.strip_prefix("W/").unwrap_or(tag)),
+        };
+        if let Some(tags) = none_of
+            && listed(tags).any(is_there)
+        {
+            let problem = Problem::changed(format!("there is a {} '{name}' by now", self.kind));
+            return Err(problem.with_hint("read it, and change what is there, or choose another name"));
+        }
+        Ok(())
     }
 
     /// The file of a name. A name that is none leads nowhere.
@@ -182,6 +196,11 @@ impl NamedFiles {
     }
 }
 
+/// The tags of a list.
+fn listed(tags: &str) -> impl Iterator<Item = &str> {
+    tags.split(',').map(str::trim)
+}
+
 /// The header `ETag` of a text (RFC 9110 section 8.8.3).
 pub(super) fn tag(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
@@ -205,7 +224,15 @@ mod tests {
 
     use super::*;
 
-    const ANY: IfMatch = IfMatch(None);
+    const ANY: IfMatch = IfMatch { tags: None, none_of: None };
+
+    fn one_of(tags: &str) -> IfMatch {
+        IfMatch { tags: Some(tags.to_owned()), none_of: None }
+    }
+
+    fn none_of(tags: &str) -> IfMatch {
+        IfMatch { tags: None, none_of: Some(tags.to_owned()) }
+    }
 
     fn names(files: &NamedFiles) -> Vec<String> {
         files.names().expect("names")
@@ -276,15 +303,15 @@ mod tests {
     fn a_change_of_what_somebody_else_has_changed_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = NamedFiles::new(folder.path().to_owned(), "watch");
-        let based_on = |text: &str| IfMatch(Some(tag(text)));
-        assert_eq!(files.write("a", "mine", &IfMatch(Some("*".to_owned()))).expect_err("none").status, 412);
+        let based_on = |text: &str| one_of(&tag(text));
+        assert_eq!(files.write("a", "mine", &one_of("*")).expect_err("none").status, 412);
         files.write("a", "old", &ANY).expect("written");
         files.write("a", "mine", &based_on("old")).expect("nobody was faster");
         let late = files.write("a", "theirs", &based_on("old")).expect_err("too late");
         assert_eq!((late.status, late.detail.as_str()), (412, "the watch 'a' is another one by now"));
         assert_eq!(files.remove("a", &based_on("old")).expect_err("too late").status, 412);
         assert_eq!(files.read("a").expect("read"), "mine");
-        let several = IfMatch(Some(format!("{}, {}", tag("other"), tag("mine"))));
+        let several = one_of(&format!("{}, {}", tag("other"), tag("mine")));
         files.remove("a", &several).expect("one of them");
     }
 
@@ -293,9 +320,9 @@ mod tests {
     fn a_file_that_is_no_text_is_there_all_the_same() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = NamedFiles::new(folder.path().to_owned(), "watch");
-        let star = IfMatch(Some("*".to_owned()));
+        let star = one_of("*");
         fs::write(folder.path().join("latin.toml"), b"title = 'Z\xfcrich'").expect("written");
-        assert_eq!(files.write("latin", "new", &IfMatch(Some(tag("old")))).expect_err("another one").status, 412);
+        assert_eq!(files.write("latin", "new", &one_of(&tag("old"))).expect_err("another one").status, 412);
         files.write("latin", "title = 'Zürich'", &star).expect("it is there");
         assert_eq!(files.read("latin").expect("text now"), "title = 'Zürich'");
         fs::create_dir(folder.path().join("folder.toml")).expect("a folder");
@@ -314,6 +341,22 @@ mod tests {
         assert_eq!((late.status, late.detail.as_str()), (409, "the watch 'a' is as it was: the request had ended"));
         assert_eq!(files.remove("a", &ANY).expect_err("it was answered").status, 409);
         assert_eq!(files.read("a").expect("read"), "old");
+    }
+
+    #[test]
+    fn a_new_file_takes_the_place_of_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = NamedFiles::new(folder.path().to_owned(), "dashboard");
+        files.write("a", "mine", &none_of("*")).expect("there is none");
+        let late = files.write("a", "theirs", &none_of("*")).expect_err("it is there");
+        assert_eq!((late.status, late.detail.as_str()), (412, "there is a dashboard 'a' by now"));
+        let weak = format!("{}, W/{}", tag("other"), tag("mine"));
+        assert_eq!(files.write("a", "theirs", &none_of(&weak)).expect_err("it is one of them").status, 412);
+        assert_eq!(files.read("a").expect("read"), "mine");
+        files.write("a", "theirs", &none_of(&tag("other"))).expect("it is another one");
+        // one that cannot be read is there as well
+        fs::write(files.file_of("latin"), b"title = 'Z\xfcrich'").expect("written");
+        assert_eq!(files.write("latin", "new", &none_of("*")).expect_err("it is there").status, 412);
     }
 
     /// With one name for all new files some writes fail, and files are mixtures.
@@ -336,7 +379,7 @@ mod tests {
             }
         });
         // one of many writers, each based on what it read, is the one that changes it
-        let before = IfMatch(Some(tag(&files.read("a").expect("read"))));
+        let before = one_of(&tag(&files.read("a").expect("read")));
         let written = thread::scope(|scope| {
             let (files, before) = (&files, &before);
             let write = move |number: usize| files.write("a", &format!("title = '{number}'"), before).is_ok();

@@ -90,6 +90,7 @@ pub(crate) async fn show(
     params(
         ("name" = String, Path, description = "The name of the watch"),
         ("If-Match" = Option<String>, Header, description = "The `etag` of the file that the change is based on"),
+        ("If-None-Match" = Option<String>, Header, description = "`*` for a new watch: it is refused when there is one of the name"),
     ),
     responses((status = 200, body = WatchBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
