@@ -12,10 +12,10 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 
 /// A capture of IPv4 and IPv6 packets (link type RAW), as the pcap format has it.
-struct Capture(Vec<u8>);
+pub(crate) struct Capture(pub(crate) Vec<u8>);
 
 impl Capture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let words = [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 0x0001_0000, 101];
         Self(words.iter().flat_map(|word| word.to_be_bytes()).collect())
     }
@@ -29,7 +29,7 @@ impl Capture {
     }
 
     /// Adds a segment from this port to port 4739.
-    fn segment(&mut self, port: u16, sequence: u32, flags: u8, payload: &[u8]) {
+    pub(crate) fn segment(&mut self, port: u16, sequence: u32, flags: u8, payload: &[u8]) {
         let packet = ipv4(0, &segment(port, sequence, flags, payload));
         self.packet(&packet, packet.len());
     }
