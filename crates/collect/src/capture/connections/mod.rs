@@ -227,14 +227,16 @@ impl Connections {
         self.connections.insert(key, Connection { stream, state: State::Undecided, has_begin, number });
     }
 
-    /// RFC 9293 section 3.10.7: either side ends both directions.
+    /// RFC 9293 section 3.10.7: either side ends both directions. What nobody believes has any numbers, so a direction ends with
+    /// those that are close to its own.
     fn reset(&mut self, segment: &Segment<'_>, captured_ms: i64, each: &mut Each<'_>) {
         let (key, back) = ((segment.source, segment.destination), (segment.destination, segment.source));
-        // one that nobody believes has any number
-        if self.connections.get(&key).is_some_and(|known| known.stream.is_near(segment.sequence)) {
-            self.end(key, captured_ms, each);
+        for (key, number) in [(key, Some(segment.sequence)), (back, segment.acknowledged)] {
+            let is_believed = |known: &Connection| number.is_some_and(|number| known.stream.is_near(number));
+            if self.connections.get(&key).is_some_and(is_believed) {
+                self.end(key, captured_ms, each);
+            }
         }
-        self.end(back, captured_ms, each);
     }
 
     /// Has a stream do something, and hands on the messages that come of it.

@@ -103,8 +103,10 @@ impl Stream {
         each: &mut EachMessage<'_>,
     ) {
         let place = self.place(segment.first_octet());
-        if segment.ends() {
-            self.end.get_or_insert(place + i64::from(segment.octets_sent));
+        let end = place + i64::from(segment.octets_sent);
+        // no receiver believes one that is behind, or that it has no room for, and one that is wrong must not hide the right one
+        if segment.ends() && end >= self.next && end - self.next <= AHEAD_OCTETS_MAX as i64 {
+            self.end = Some(self.end.map_or(end, |known| known.max(end)));
         }
         if !self.ahead.is_empty() && captured_ms - self.gap_since_ms >= GAP_WAIT_MS {
             self.give_up_gap(counts, each);
@@ -246,7 +248,7 @@ mod tests {
         fn add(&mut self, sequence: u32, flags: u8, captured_ms: i64, payload: &[u8]) {
             let address = SocketAddr::from(([192, 0, 2, 1], 4739));
             let (source, destination, octets_sent) = (address, address, payload.len() as u32);
-            let segment = Segment { source, destination, sequence, flags, octets_sent, payload };
+            let segment = Segment { source, destination, sequence, acknowledged: None, flags, octets_sent, payload };
             let messages = &mut self.messages;
             self.stream.add(&segment, captured_ms, &mut self.counts, &mut |captured_ms, message| {
                 messages.push((captured_ms, message[20]));
@@ -336,6 +338,24 @@ mod tests {
         assert!(reader.stream.is_over() && reader.messages.len() == 4);
         assert!(reader.stream.is_behind(179) && !reader.stream.is_behind(180));
         assert!(reader.stream.is_near(180) && !reader.stream.is_near(180 + (2 << 20)));
+    }
+
+    #[test]
+    fn an_end_that_no_receiver_believes_is_none() {
+        let (octets, at) = messages();
+        let mut reader = Reader::new(0);
+        reader.add(0, 0, 1, &octets[..at[2]]);
+        // two that are behind, one that is too far ahead, and one that is as far behind as numbers are
+        for number in [0, at[1] as u32, (at[2] + AHEAD_OCTETS_MAX + 1) as u32, (at[2] as u32).wrapping_sub(BEHIND_OCTETS_MAX)] {
+            reader.add(number, 1, 1, b"");
+            assert!(!reader.stream.is_over(), "{number}");
+        }
+        reader.add(at[3] as u32, 1, 1, b"");
+        reader.add(at[4] as u32, 1, 1, b"");
+        reader.add(at[2] as u32, 0, 1, &octets[at[2]..at[3]]);
+        assert!(!reader.stream.is_over(), "the later one of two");
+        reader.add(at[3] as u32, 0, 1, &octets[at[3]..]);
+        assert!(reader.stream.is_over() && reader.messages.len() == 4);
     }
 
     #[test]

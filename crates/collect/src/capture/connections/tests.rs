@@ -30,12 +30,14 @@ use Seen::{End, Message};
 /// Connections from ports of one address to ports of another one.
 struct Capture {
     connections: Connections,
+    /// What segments acknowledge that do.
+    acknowledged: u32,
     seen: Vec<Seen>,
 }
 
 impl Capture {
     fn new(port: Option<u16>) -> Self {
-        Self { connections: Connections::new(port), seen: Vec::new() }
+        Self { connections: Connections::new(port), acknowledged: 0, seen: Vec::new() }
     }
 
     /// Sends a segment, and returns what came of it.
@@ -53,7 +55,8 @@ impl Capture {
         payload: &[u8],
     ) -> Vec<Seen> {
         let octets_sent = payload.len() as u32;
-        let segment = Segment { source, destination, sequence, flags, octets_sent, payload };
+        let acknowledged = (flags & ACK != 0).then_some(self.acknowledged);
+        let segment = Segment { source, destination, sequence, acknowledged, flags, octets_sent, payload };
         let seen = &mut self.seen;
         self.connections.take(&segment, 1_000, &mut |event| seen.push(Seen::of(event)));
         std::mem::take(&mut self.seen)
@@ -205,7 +208,22 @@ fn a_reset_of_either_side_ends_a_connection() {
     assert_eq!(capture.report().octets_skipped, 19);
     assert_eq!(capture.send((40_001, 4739), 1, ACK, &message(1)), [Message(40_001, 1)]);
     let (source, destination) = (address("192.0.2.9:4739"), address("192.0.2.1:40001"));
-    assert_eq!(capture.add(source, destination, (1, RST), b""), [End(40_001)]);
+    // what the other side resets is known by what it acknowledges
+    assert_eq!(capture.add(source, destination, (1, RST), b""), []);
+    capture.acknowledged = 1 << 31;
+    assert_eq!(capture.add(source, destination, (1, RST | ACK), b""), []);
+    capture.acknowledged = 22;
+    assert_eq!(capture.add(source, destination, (1, RST | ACK), b""), [End(40_001)]);
+}
+
+/// The last segment is sent again after others, and one of somebody who does not know the numbers is the first to end.
+#[test]
+fn an_end_that_no_receiver_believes_ends_no_session() {
+    let mut capture = Capture::new(None);
+    assert_eq!(capture.send(EXPORT, 100, ACK, &messages(1..=2)), [Message(40_000, 1), Message(40_000, 2)]);
+    assert_eq!(capture.send(EXPORT, 99, ACK | FIN, b""), []);
+    assert_eq!(capture.send(EXPORT, 100 + (1 << 30), ACK | FIN, b""), []);
+    assert_eq!(capture.send(EXPORT, 142, ACK | FIN, &message(3)), [Message(40_000, 3), End(40_000)]);
 }
 
 #[test]
