@@ -346,7 +346,9 @@ mod tests {
         let mut reader = Reader::new(0);
         reader.add(0, 0, 1, &octets[..at[2]]);
         // two that are behind, one that is too far ahead, and one that is as far behind as numbers are
-        for number in [0, at[1] as u32, (at[2] + AHEAD_OCTETS_MAX + 1) as u32, (at[2] as u32).wrapping_sub(BEHIND_OCTETS_MAX)] {
+        for number in
+            [0, at[1] as u32, (at[2] + AHEAD_OCTETS_MAX + 1) as u32, (at[2] as u32).wrapping_sub(BEHIND_OCTETS_MAX)]
+        {
             reader.add(number, 1, 1, b"");
             assert!(!reader.stream.is_over(), "{number}");
         }

@@ -290,12 +290,62 @@ fn the_oldest_of_too_many_sessions_is_given_up() {
     for port in 1..=1_500 {
         assert_eq!(capture.send((port, 4739), 0, ACK, &message(1)), [Message(port, 1)]);
     }
-    let Connections { connections, undecided, decided, destinations, .. } = &capture.connections;
-    let sizes = [connections.len(), undecided.len(), decided.len(), destinations.len()];
+    let Connections { connections, undecided, sessions, destinations, .. } = &capture.connections;
+    let sizes = [connections.len(), undecided.len(), sessions.len(), destinations.len()];
     assert_eq!(sizes, [SESSIONS_MAX, 0, SESSIONS_MAX, SESSIONS_MAX]);
     assert_eq!(capture.report().sessions_given_up, 1_500 - SESSIONS_MAX as u64);
     // it may go on
     assert_eq!(capture.send((1, 4739), 21, ACK, &message(2)), [Message(1, 2)]);
+}
+
+#[test]
+fn connections_that_have_ended_or_cannot_be_read_keep_no_session_out() {
+    let mut capture = Capture::new(None);
+    let octets = messages(1..=3);
+    assert_eq!(capture.send(EXPORT, 0, ACK, &octets[..30]), [Message(40_000, 1)]);
+    for port in 1..=2_000 {
+        assert_eq!(capture.send((port, 4739), 0, ACK | FIN, &message(1)), [Message(port, 1), End(port)]);
+        capture.send((port, 4740), 0, ACK, &[22, 3, 1, 0, 200, 1]);
+    }
+    let Connections { connections, sessions, closed, destinations, .. } = &capture.connections;
+    let sizes = [connections.len(), sessions.len(), closed.len(), destinations.len()];
+    assert_eq!(sizes, [1 + CLOSED_MAX, 1, CLOSED_MAX, 1]);
+    assert_eq!(capture.send(EXPORT, 30, ACK, &octets[30..]), [Message(40_000, 2), Message(40_000, 3)]);
+    let expected =
+        ConnectionReport { sessions: 2_001, sessions_encrypted: 2_000, messages: 2_003, ..ConnectionReport::default() };
+    assert_eq!(capture.report(), expected);
+}
+
+/// The last segment of a session that was open for long is sent again, whose acknowledgement was lost.
+#[test]
+fn what_ended_last_is_known_for_longest() {
+    let mut capture = Capture::new(None);
+    capture.send(EXPORT, 0, ACK, &message(1));
+    for port in 1..=CLOSED_MAX as u16 {
+        capture.send((port, 4739), 0, ACK | FIN, &message(1));
+    }
+    assert_eq!(capture.send(EXPORT, 21, ACK | FIN, &message(2)), [Message(40_000, 2), End(40_000)]);
+    assert_eq!(capture.send((50_000, 4739), 0, ACK | FIN, &message(1)), [Message(50_000, 1), End(50_000)]);
+    assert_eq!(capture.send(EXPORT, 21, ACK | FIN, &message(2)), []);
+}
+
+/// What becomes a session is the newest one, however long ago it began.
+#[test]
+fn a_connection_that_sends_late_is_a_session_as_others_are() {
+    let mut capture = Capture::new(None);
+    for port in 1..=1_000 {
+        capture.send((port, 4739), 0, SYN, b"");
+    }
+    for port in 2_001..=2_000 + SESSIONS_MAX as u16 {
+        capture.send((port, 4739), 0, ACK, &message(1));
+    }
+    for port in 1..=1_000 {
+        assert_eq!(capture.send((port, 4739), 1, ACK, &message(1)), [End(port), Message(port, 1)]);
+        assert_eq!(capture.send((port, 4739), 22, ACK, &message(2)), [Message(port, 2)]);
+    }
+    let Connections { sessions, destinations, .. } = &capture.connections;
+    assert_eq!([sessions.len(), destinations.len()], [SESSIONS_MAX; 2]);
+    assert_eq!(capture.report().sessions_given_up, 1_000);
 }
 
 #[test]
