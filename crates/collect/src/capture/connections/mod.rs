@@ -98,6 +98,13 @@ struct Connection {
     number: u64,
 }
 
+impl Connection {
+    /// Its place among those that hold octets.
+    fn place(&self) -> (bool, u64) {
+        (self.state != State::Undecided, self.number)
+    }
+}
+
 /// The connections of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
@@ -108,6 +115,8 @@ pub(super) struct Connections {
     undecided: BTreeMap<u64, Key>,
     sessions: BTreeMap<u64, Key>,
     closed: BTreeMap<u64, Key>,
+    /// Those that hold octets, in the order in which they lose them: undecided ones first, and then the oldest.
+    holders: BTreeMap<(bool, u64), Key>,
     /// Where the session of a source goes.
     destinations: HashMap<SocketAddr, SocketAddr, foldhash::fast::RandomState>,
     /// The number of the next one.
@@ -256,7 +265,13 @@ impl Connections {
             is_session = true;
             each(ConnectionEvent::Message { session, captured_ms, octets });
         });
-        self.octets_held = self.octets_held + known.stream.octets_held() - held;
+        let holds = known.stream.octets_held();
+        self.octets_held = self.octets_held + holds - held;
+        if held == 0 && holds > 0 {
+            self.holders.insert(known.place(), key);
+        } else if held > 0 && holds == 0 {
+            self.holders.remove(&known.place());
+        }
         if is_session || self.port.is_some() {
             self.report.add(&counts);
         }
@@ -287,8 +302,12 @@ impl Connections {
         for table in [&mut self.undecided, &mut self.sessions, &mut self.closed] {
             table.remove(&known.number);
         }
+        let is_holder = self.holders.remove(&known.place()).is_some();
         (known.state, known.number) = (state, self.next);
         self.next += 1;
+        if is_holder {
+            self.holders.insert(known.place(), key);
+        }
         let (table, streams_max) = match state {
             State::Undecided => (&mut self.undecided, UNDECIDED_MAX),
             State::Session => (&mut self.sessions, SESSIONS_MAX),
@@ -333,6 +352,7 @@ impl Connections {
     fn remove(&mut self, key: Key) {
         let Some(known) = self.connections.remove(&key) else { return };
         self.octets_held -= known.stream.octets_held();
+        self.holders.remove(&known.place());
         for table in [&mut self.undecided, &mut self.sessions, &mut self.closed] {
             table.remove(&known.number);
         }
@@ -350,10 +370,7 @@ impl Connections {
     /// Drops octets of the oldest streams while too many are held.
     fn limit_octets(&mut self) {
         while self.octets_held > OCTETS_MAX {
-            let holds = |key: &&Key| self.connections.get(*key).is_some_and(|known| known.stream.octets_held() > 0);
-            let Some(oldest) = self.undecided.values().chain(self.sessions.values()).find(holds).copied() else {
-                return;
-            };
+            let Some(oldest) = self.holders.first_key_value().map(|(_, oldest)| *oldest) else { return };
             if self.state(oldest) == Some(State::Undecided) {
                 self.remove(oldest);
             } else {
@@ -366,6 +383,7 @@ impl Connections {
         let Some(known) = self.connections.get_mut(&key) else { return };
         let mut counts = StreamCounts::default();
         self.octets_held -= known.stream.octets_held();
+        self.holders.remove(&known.place());
         known.stream.clear(&mut counts);
         self.report.add(&counts);
     }

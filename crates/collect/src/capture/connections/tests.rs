@@ -361,7 +361,18 @@ fn octets_of_all_connections_are_limited() {
     }
     let known = &capture.connections.connections;
     assert_eq!(known.values().map(|known| known.stream.octets_held()).sum::<usize>(), capture.connections.octets_held);
+    // what holds octets is found without a look at the others
+    let mut holders: Vec<_> = known.iter().filter(|(_, known)| known.stream.octets_held() > 0).collect();
+    holders.sort_by_key(|(_, known)| known.number);
+    assert!(holders.iter().map(|(key, _)| *key).eq(capture.connections.holders.values()) && holders.len() < 70);
     assert!(capture.report().octets_skipped > 30 << 20);
+    // what is not known to be an export is the first to lose its octets
+    let holders = capture.connections.holders.clone();
+    capture.send((200, 4739), 0, SYN, b"");
+    for number in 0..17 {
+        capture.send((200, 4739), 1_000 + number * 60_000, ACK, &octets);
+    }
+    assert_eq!(capture.connections.holders, holders);
     // who lost them goes on
     assert_eq!(capture.send((1, 4739), 1_000 + 17 * 60_000, ACK, &message(2)), [Message(1, 2)]);
 }
