@@ -185,6 +185,13 @@ fn the_doctor_sees_every_connection_and_those_that_are_encrypted() {
     outcome.expect("read");
     let exporters: Vec<_> = report.exporters.iter().map(|exporter| (exporter.port, exporter.records)).collect();
     assert_eq!((exporters, report.connections_encrypted), (vec![(40_000, 1), (40_001, 1)], 0));
+    // another connection from the same port, with as much in it
+    let stream = [templates_only(0), data(0, &[3])].concat();
+    capture.segment(40_001, 9_999, SYN, &[]);
+    capture.segment(40_001, 10_000, ACK | FIN, &stream);
+    let (report, _) = examine_capture(capture.0.as_slice(), Limits::default());
+    let exporters: Vec<_> = report.exporters.iter().map(|exporter| (exporter.port, exporter.records)).collect();
+    assert_eq!(exporters, [(40_000, 1), (40_001, 1), (40_001, 1)]);
     // a ClientHello of TLS (RFC 8446 section 5.1)
     capture.segment(40_002, 100, ACK, &[22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]);
     let (report, _) = examine_capture(capture.0.as_slice(), Limits::default());
