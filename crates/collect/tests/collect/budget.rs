@@ -3,6 +3,8 @@
 //! Times are those of the processor, the least of several rounds of one run, and only their ratios count. Whoever finds a
 //! datagram that costs more adds it here.
 
+mod captures;
+
 use std::time::Duration;
 
 use arrow::datatypes::UInt32Type;
