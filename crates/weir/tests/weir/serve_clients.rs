@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::service::{PATIENCE, Service, archive, hash};
 
-/// An answer of 20 MB, more than the system keeps for a connection.
-const LARGE: &str = "SELECT repeat('x', 2000) AS t FROM generate_series(1, 10000)";
+/// An answer of 10 MB, more than the system keeps for a connection.
+const LARGE: &str = "SELECT repeat('x', 1000) AS t FROM generate_series(1, 10000)";
 
 fn start(folder: &Path, http: &str) -> Service {
     let config = folder.join("weir.toml");
@@ -61,9 +61,9 @@ fn wait_for_metric(service: &Service, name: &str, is_it: impl Fn(u64) -> bool) {
 #[test]
 fn answers_that_nobody_takes_have_a_limit_of_memory() {
     let folder = tempfile::tempdir().expect("a folder");
-    let service = start(folder.path(), "sending_max = '30MiB'");
+    let service = start(folder.path(), "sending_max = '15MiB'");
     let mut untaken = send_statement(&service, "", LARGE);
-    wait_for_metric(&service, "weir_http_answer_octets", |octets| octets > 20_000_000);
+    wait_for_metric(&service, "weir_http_answer_octets", |octets| octets > 10_000_000);
     let (status, detail) = service.sql(LARGE).problem();
     assert_eq!(status, 503, "{detail}");
     assert!(detail.ends_with("octets wait for clients to take them"), "{detail}");
@@ -82,7 +82,7 @@ fn one_user_who_does_not_read_has_no_answers_of_others_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let token = hash("right");
     let user = |name: &str| format!("[[users]]\nname = '{name}'\nrole = 'analyst'\ntokens = ['{token}']\n");
-    let service = start(folder.path(), &format!("sending_max = '64MiB'\n{}{}", user("ann"), user("bob")));
+    let service = start(folder.path(), &format!("sending_max = '32MiB'\n{}{}", user("ann"), user("bob")));
     let (ann, bob) = ("Authorization: Bearer ann:right", "Authorization: Bearer bob:right");
     // larger than a quarter, and the only one
     let mut untaken = send_statement(&service, &format!("{ann}\r\n"), LARGE);
