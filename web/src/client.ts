@@ -28,12 +28,15 @@ export class Problem extends Error {
 export type ParameterValue = string | number | boolean | null | undefined;
 export type RequestParameters = Record<string, ParameterValue>;
 
+/** In place of a tag: there is no file of the name. */
+export const NO_FILE = "none";
+
 export interface RequestOptions {
   method?: "GET" | "POST" | "PUT" | "DELETE";
   /** Sent as JSON, or as it is when it is text. */
   body?: object | string;
   signal?: AbortSignal;
-  /** The tag of the file that a change is based on: it is refused when somebody else has changed the file. */
+  /** The tag of the file that a change is based on, or `NO_FILE`: it is refused when somebody else has changed or made the file. */
   ifMatch?: string;
 }
 
@@ -49,7 +52,8 @@ export async function request<T>(path: string, parameters: RequestParameters = {
   const method = options.method ?? "GET";
   const headers: Record<string, string> = { Accept: "application/json" };
   if (options.body !== undefined) headers["Content-Type"] = typeof options.body === "string" ? "text/plain; charset=utf-8" : "application/json";
-  if (options.ifMatch) headers["If-Match"] = options.ifMatch;
+  if (options.ifMatch === NO_FILE) headers["If-None-Match"] = "*";
+  else if (options.ifMatch) headers["If-Match"] = options.ifMatch;
   const body = typeof options.body === "object" ? JSON.stringify(options.body) : options.body;
   const response = await reach(path, parameters, { method, headers, signal: options.signal, body });
   if (response.status === 204) return undefined as T;

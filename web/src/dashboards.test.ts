@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
+import { NO_FILE } from "./client.ts";
 import { newDashboard, quoted, withPanel, writeDashboard } from "./dashboards.ts";
 import { questionOfText } from "./question.ts";
 
@@ -14,16 +15,18 @@ describe("dashboards", () => {
   });
 
   it("are changed only where they are what the change is based on", async () => {
-    const sent: (string | null)[] = [];
+    const sent: (string | null)[][] = [];
     vi.stubGlobal("document", { baseURI: "http://weir.invalid/" });
     vi.stubGlobal("fetch", (_address: string, init: RequestInit) => {
-      sent.push(new Headers(init.headers).get("If-Match"));
+      const headers = new Headers(init.headers);
+      sent.push([headers.get("If-Match"), headers.get("If-None-Match")]);
       return Promise.resolve(new Response("{}"));
     });
     await writeDashboard("border", newDashboard("Border"), { ifMatch: '"0123456789abcdef"' });
     await writeDashboard("another", newDashboard("Another"));
+    await writeDashboard("new", newDashboard("New"), { ifMatch: NO_FILE });
     vi.unstubAllGlobals();
-    expect(sent).toEqual(['"0123456789abcdef"', null]);
+    expect(sent).toEqual([['"0123456789abcdef"', null], [null, null], [null, "*"]]);
   });
 
   it("have questions as addresses have them", () => {

@@ -68,6 +68,7 @@ class FixtureServer {
     if (path === "flows/download" && !url.searchParams.get("filter")?.includes("port 413")) return this.#download(url.searchParams, response);
     const body = await read(request);
     try {
+      this.#checkBasis(`${request.method} ${path}`, request.headers["if-match"], request.headers["if-none-match"]);
       json(response, 200, await this.#answer(`${request.method} ${path}`, url.searchParams, body));
     } catch (error) {
       const problem = error as ProblemBody;
@@ -167,8 +168,19 @@ class FixtureServer {
     }
   }
 
+  /** Refuses a change that is based on another file than there is. */
+  #checkBasis(what: string, ifMatch?: string, ifNoneMatch?: string): void {
+    const [, kind = "", name = ""] = /^(?:PUT|DELETE) (dashboards|watches)\/([\w-]+)$/.exec(what) ?? [];
+    if (kind === "") return;
+    const text = kind === "dashboards" ? this.#dashboards.get(name) : this.#watches.find((each) => each.name === name)?.text;
+    const isMet = ifMatch === undefined || (text !== undefined && ifMatch === etagOf(text));
+    if (!isMet || (ifNoneMatch === "*" && text !== undefined)) throw problem(412, "somebody else has changed it", `'${name}' is another one by now`, "read it again, and change what is there now");
+  }
+
   #dashboard(what: string, body: string): unknown {
     const [, method = "", name = ""] = /^(\w+) dashboards\/([\w-]+)$/.exec(what) ?? [];
+    const text = this.#dashboards.get(name);
+    if (method === "GET" && text !== undefined) return dashboardOf(name, text);
     if (method === "DELETE") return this.#dashboards.delete(name), {};
     if (method !== "PUT") throw problem(404, "there is no such thing", `${what} is not known`);
     const at = body.indexOf("colour");
@@ -202,7 +214,10 @@ class FixtureServer {
       return watch;
     }
     if (method === "GET" && found) return found;
-    if (method === "DELETE") return {};
+    if (method === "DELETE") {
+      this.#watches = this.#watches.filter((each) => each !== found);
+      return {};
+    }
     throw problem(404, "there is no such thing", `${what} is not known`);
   }
 

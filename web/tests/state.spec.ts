@@ -156,6 +156,46 @@ test("a watch is edited, checked, tested on the past, and saved", async ({ page,
   await expect(page.getByText("not saved", { exact: true })).toHaveCount(0);
 });
 
+test("what somebody else has changed is not overwritten unseen", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "changes files of the fixture");
+  for (const [path, hash, label, theirs] of [
+    ["dashboards/shared", "#/dashboards/shared?edit=yes", "file of the dashboard", 'title = "Of somebody else"\n'],
+    ["watches/shared", "#/watches/shared", "file of the watch", 'title = "Of somebody else"\nquery = "SELECT count(*) AS flows FROM flows"\n'],
+  ] as const) {
+    const put = async (text: string) => expect((await page.request.put(`${weir.address}api/v1/${path}`, { data: text, headers: { "Content-Type": "text/plain" } })).ok()).toBe(true);
+    const now = async () => ((await (await page.request.get(`${weir.address}api/v1/${path}`)).json()) as { text: string }).text;
+    await put(theirs.replace("Of somebody else", "First"));
+    await weir.open(hash);
+    const file = page.getByLabel(label);
+    await expect(file).toHaveValue(/First/);
+    const mine = theirs.replace("Of somebody else", "Mine");
+    await file.fill(mine);
+    await put(theirs);
+    // Also after a reload, which has their file and its tag.
+    for (const again of [false, true]) {
+      if (again) await page.reload();
+      await expect(file).toHaveValue(mine);
+      await page.getByRole("button", { name: "Save", exact: true }).click();
+      await expect(page.getByRole("alert")).toContainText("somebody else has changed it");
+      expect(await now()).toBe(theirs);
+    }
+    await page.getByText("The file as it is now").click();
+    await expect(page.locator("details pre").filter({ hasText: "Of somebody else" })).toBeVisible();
+    await expectAccessible(page);
+    await page.getByRole("button", { name: "Take theirs" }).click();
+    await expect(file).toHaveValue(theirs);
+    await expect(page.getByText("not saved", { exact: true })).toHaveCount(0);
+    await file.fill(mine);
+    await put(theirs.replace("else", "else again"));
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.getByRole("button", { name: "Overwrite with mine" }).click();
+    await expect(page.getByRole("alert")).toHaveCount(0);
+    await expect(page.getByText("not saved", { exact: true })).toHaveCount(0);
+    expect(await now()).toBe(mine);
+    await page.request.delete(`${weir.address}api/v1/${path}`);
+  }
+});
+
 test("a backtest says which windows had no past to compare with", async ({ page, weir }) => {
   test.skip(REAL !== undefined, "needs watches of its own");
   await weir.open("#/watches/portscan");
@@ -209,6 +249,24 @@ test("a watch that is paused stays so when its file is saved", async ({ page, we
   await expect(page.getByText("Armed: it runs from its next window on.")).toBeVisible();
   await page.getByRole("button", { name: "Pause" }).click();
   await expect(page.getByText("Paused: it reports nothing until it is armed.")).toBeVisible();
+});
+
+test("what somebody else has saved meanwhile is not lost to who pauses the watch and saves", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs watches of its own");
+  await weir.open("#/watches/ddos");
+  const file = page.getByLabel("file of the watch");
+  await expect(file).toHaveValue(/A host is flooded/);
+  const before = await file.inputValue();
+  const saveTheirs = (data: string) => page.request.put(`${weir.address}api/v1/watches/ddos`, { data, headers: { "Content-Type": "text/plain" } });
+  expect((await saveTheirs('title = "Theirs"\nquery = "SELECT dst_addr FROM flows"\n')).status()).toBe(200);
+  await page.getByRole("button", { name: "Pause" }).click();
+  await expect(page.getByText("Paused: it reports nothing until it is armed.")).toBeVisible();
+  await file.fill('title = "Mine"\nquery = "SELECT src_addr FROM flows"\n');
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await expect(page.getByRole("alert")).toContainText("the watch 'ddos' is another one by now");
+  // As it was, for other tests.
+  await saveTheirs(before);
+  await page.request.post(`${weir.address}api/v1/watches/ddos/resume`);
 });
 
 test("a new watch begins with a file that can be tested", async ({ page, weir }) => {

@@ -3,6 +3,7 @@
 //! A run of a writer is recorded, and cut at any change. `WEIR_POWER_LOSS_STATES` asks for more states than a test run has
 //! time for.
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use weir_flow::{Column, Delivery, FlowBatchBuilder, Table};
 use weir_testkit::power_loss::{Disk, Recorded, Recorder};
 
+use crate::layout::Layout;
+use crate::manifest::Manifest;
+use crate::seal::seal_tail;
+use crate::tail::FinishedTail;
 use crate::{ArchiveOptions, CompactionOptions, Position, Snapshot, Writer, compact};
 
 const ROWS: u64 = 3;
@@ -159,4 +164,36 @@ fn a_sync_that_is_left_out_is_found() {
             .collect();
         assert!(search(&without, &moved, 600).is_some(), "kind {kind}");
     }
+}
+
+/// That a commit is seen does not mean that it is durable: who made it may have failed, or been killed, right behind it.
+#[test]
+fn a_tail_goes_only_once_its_commit_is_durable() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    let position = writer.append(delivery(0)).expect("appended");
+    writer.durability().wait_for(position, Duration::from_mins(1)).expect("durable");
+    let layout = Layout::new(dir.path());
+    let number = *layout.tail_numbers().expect("listed").first().expect("a tail");
+    let path = layout.tail(number);
+    let octets = fs::read(&path).expect("a tail");
+    let _ = writer.close().expect("sealed");
+    let is_synced_first = |act: &dyn Fn()| {
+        fs::write(&path, &octets).expect("put back");
+        let recorder = Recorder::start(dir.path());
+        act();
+        let changes = recorder.recorded();
+        let goes = |change: &Recorded| matches!(change, Recorded::Remove(path) if path.starts_with("tail"));
+        let is_sync = |change: &Recorded| matches!(change, Recorded::SyncFolder(path) if path.ends_with("manifest"));
+        changes[..changes.iter().position(goes).expect("it goes")].iter().any(is_sync)
+    };
+    let seal_again = || {
+        let mut manifest = Manifest::load(&layout).expect("a manifest");
+        let (rows, octets) = (ROWS, octets.len() as u64);
+        let tail = FinishedTail { number, path: path.clone(), last: Some(position), rows, octets, failures: 0 };
+        seal_tail(&layout, &mut manifest, &ArchiveOptions::default(), &tail).expect("it was sealed before");
+    };
+    assert!(is_synced_first(&seal_again), "by the attempt after one that failed");
+    let open = || drop(Writer::open(dir.path(), ArchiveOptions::default()).expect("the archive opens"));
+    assert!(is_synced_first(&open), "by the writer after one that was killed");
 }

@@ -128,6 +128,10 @@ pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
 fn tails_left(layout: &Layout, state: &ArchiveState, recovery: &mut Recovery) -> Result<Vec<TailNumber>, ArchiveError> {
     let (left, sealed): (Vec<_>, Vec<_>) =
         layout.tail_numbers()?.into_iter().partition(|number| state.local().has_tail(*number));
+    if !sealed.is_empty() {
+        // who has committed that may have been killed before it was durable
+        folder::sync(&layout.manifest())?;
+    }
     for number in sealed {
         folder::remove_leftover(&layout.tail(number))?;
         recovery.leftovers += 1;

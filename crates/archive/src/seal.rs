@@ -84,7 +84,10 @@ pub(crate) fn seal_tail(
     let segments = place(written)?;
     sealed.segments = segments.len() as u64;
     sealed.octets = segments.iter().map(|segment| segment.octets).sum();
-    commit(manifest, tail, &segments)?;
+    if !commit(manifest, tail, &segments)? {
+        // What an attempt before this one has committed is seen, and not durable where it failed behind that.
+        folder::sync(&layout.manifest())?;
+    }
     match disk::remove(&tail.path) {
         // whoever opens the archive next removes it otherwise
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -93,8 +96,8 @@ pub(crate) fn seal_tail(
     Ok(sealed)
 }
 
-/// Commits what a tail became. It may be committed already, by an attempt that failed after that.
-fn commit(manifest: &mut Manifest, tail: &FinishedTail, segments: &[Segment]) -> Result<(), ArchiveError> {
+/// Commits what a tail became. It may be committed already, by an attempt that failed after that: false then.
+fn commit(manifest: &mut Manifest, tail: &FinishedTail, segments: &[Segment]) -> Result<bool, ArchiveError> {
     let last = segments.iter().map(|segment| segment.last).max().or(tail.last).unwrap_or_default();
     manifest.commit_segments(segments, |state| {
         let local = state.local();
@@ -102,8 +105,7 @@ fn commit(manifest: &mut Manifest, tail: &FinishedTail, segments: &[Segment]) ->
         let first = if local.skipped.contains(tail.number) { tail.number } else { local.first_tail };
         let sealed = || Edit::Sealed { writer: LOCAL, tails: (first, tail.number), last, segments: segments.to_vec() };
         Ok(local.has_tail(tail.number).then(sealed))
-    })?;
-    Ok(())
+    })
 }
 
 /// Fails on a column of flows that this program does not know: leaving it out would lose it.

@@ -171,7 +171,7 @@ pub(crate) fn uncommitted(layout: &Layout, state: &ArchiveState) -> Result<Vec<P
                 let Some(found) = found.filter(is_ours) else { continue };
                 if live().filter(|segment| segment.tails.intersects(&found.tails)).all(|segment| segment.file().is_ok())
                 {
-                    uncommitted.push(found.path());
+                    uncommitted.push(partition.join(&name));
                 }
             }
         }

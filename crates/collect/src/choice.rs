@@ -11,8 +11,10 @@ const ICMP_OF_IPV6: u64 = 58;
 pub(crate) enum ChoiceRule {
     /// The first that is not 0; where all are, the first.
     FirstSet,
-    /// That of the version of ICMP, of one field for each, by the field of the protocol; of other protocols none.
-    IcmpVersion(usize),
+    /// That of the version of ICMP, of one field for each, by the field of the protocol; of other protocols none. `types`
+    /// are the fields of the types, of a template with both: 0 is no type of ICMPv6, and where the other field is set
+    /// instead, type and code of the record are those of the other fields.
+    IcmpVersion { protocol: usize, types: Option<(usize, usize)> },
     /// That of the family of the flow's addresses, of one field for each: IPv4, IPv6.
     Family(FamilyFields),
 }
@@ -41,7 +43,7 @@ pub(crate) fn set_address<'a>(first: &'a [u8], second: &'a [u8]) -> Option<&'a [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) rule: ChoiceRule,
-    pub(crate) fields: Vec<usize>,
+    pub(crate) fields: Box<[usize]>,
 }
 
 impl Choice {
@@ -52,9 +54,11 @@ impl Choice {
                 let set = self.fields.iter().find(|field| is_set(records.octets_of(**field, record)));
                 set.or(self.fields.first()).copied()
             }
-            ChoiceRule::IcmpVersion(protocol) => {
+            ChoiceRule::IcmpVersion { protocol, types } => {
+                let is_set = |field| is_set(records.octets_of(field, record));
                 let version = match records.number(protocol, record)? {
                     ICMP => 0,
+                    ICMP_OF_IPV6 if types.is_some_and(|(first, second)| is_set(first) && !is_set(second)) => 0,
                     ICMP_OF_IPV6 => 1,
                     _ => return None,
                 };

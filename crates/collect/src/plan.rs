@@ -58,12 +58,12 @@ pub(crate) struct Leftover {
     pub id: u16,
     /// The address of the other family for the same column. This one is kept where both are set: flows in tunnels
     /// have two pairs of addresses.
-    pub other_family: Option<usize>,
+    pub other_family: Option<u16>,
     /// The fields of text that it is one of, by their place in [`Plan::texts`]. It is kept where the column does not show
     /// all of it.
-    pub texts: Option<usize>,
+    pub texts: Option<u16>,
     /// The choice that it is one of, by its place in [`Plan::choices`]. It is kept where the column shows another one.
-    pub choice: Option<usize>,
+    pub choice: Option<u16>,
     /// Whether values are lists, which are followed by what is in them.
     pub list: Option<ListKind>,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Plan {
     /// Fields of numbers of which a record means one.
     pub choices: Vec<Choice>,
     /// Fields with a time in place of another one, the preferred ones first; see [`TimeField::others`].
-    pub other_times: Vec<Vec<TimeField>>,
+    pub other_times: Vec<Box<[TimeField]>>,
     /// Whether the records have a sampling interval of their own. Where it says nothing, what options data report is in
     /// force.
     pub has_sampling_interval: bool,
@@ -129,7 +129,6 @@ impl Plan {
         for claims in claims_of(fields).chunk_by(|one, other| one.column == other.column) {
             plan.place(claims, fields);
         }
-        plan.place_counters();
         plan.place_durations(fields);
         plan.place_event_time(fields);
         plan.place_flags(fields);
@@ -144,6 +143,7 @@ impl Plan {
         if !plan.has_lists && !plan.writes(Column::SrcAddr) && !plan.writes(Column::DstAddr) {
             plan.section = Section::of(fields);
         }
+        plan.place_counters();
         plan.place_frame_octets(fields);
         plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
         plan.selection = SelectionFields::of(fields, plan.field_of(Column::SamplerId));
@@ -155,7 +155,19 @@ impl Plan {
                 }
             }
         }
+        plan.shrink_to_fit();
         plan
+    }
+
+    /// Frees the capacity that is not used. Templates are kept for long, and [`crate::Limits`] count what their fields
+    /// take: a list that grew has up to twice the capacity that it needs, and one of a single entry four times.
+    fn shrink_to_fit(&mut self) {
+        self.ops.shrink_to_fit();
+        self.leftovers.shrink_to_fit();
+        self.texts.shrink_to_fit();
+        self.choices.shrink_to_fit();
+        self.other_times.shrink_to_fit();
+        self.wide_uptimes.shrink_to_fit();
     }
 
     /// The field that a column of numbers is filled from.
@@ -178,9 +190,11 @@ impl Plan {
     /// fill forms of times that they do not use with zeros.
     #[inline]
     pub(crate) fn time_meant(&self, time: TimeField, records: Records<'_>, record: usize) -> TimeField {
-        let Some(others) = time.others.and_then(|others| self.other_times.get(others)) else { return time };
+        let Some(others) = time.others.and_then(|others| self.other_times.get(usize::from(others))) else {
+            return time;
+        };
         let is_set = |time: &&TimeField| is_set(records.octets_of(time.field, record));
-        [&time].into_iter().chain(others).find(is_set).copied().unwrap_or(time)
+        [&time].into_iter().chain(others.iter()).find(is_set).copied().unwrap_or(time)
     }
 
     /// The field with the end of the flow whose start a column has.
@@ -208,13 +222,13 @@ impl Plan {
     /// a text is in its column unless it is not the first or was cleaned, and a number unless another field is meant.
     pub(crate) fn keeps(&self, leftover: &Leftover, records: Records<'_>, record: usize) -> bool {
         let octets = records.octets_of(leftover.field, record);
-        if let Some(texts) = leftover.texts.and_then(|texts| self.texts.get(texts)) {
+        if let Some(texts) = leftover.texts.and_then(|texts| self.texts.get(usize::from(texts))) {
             return !texts.shows(octets, records, record);
         }
-        if let Some(choice) = leftover.choice.and_then(|choice| self.choices.get(choice)) {
+        if let Some(choice) = leftover.choice.and_then(|choice| self.choices.get(usize::from(choice))) {
             return !choice.shows(leftover.field, records, record);
         }
-        leftover.other_family.is_none_or(|other| is_set(octets) && is_set(records.octets_of(other, record)))
+        leftover.other_family.is_none_or(|other| is_set(octets) && is_set(records.octets_of(other.into(), record)))
     }
 
     pub(crate) fn writes(&self, column: Column) -> bool {
@@ -259,12 +273,12 @@ impl Plan {
             Some(TimeField { field, form, init_time, others: None })
         });
         let first = times.next()?;
-        let others: Vec<TimeField> = times.collect();
+        let others: Box<[TimeField]> = times.collect();
         if others.is_empty() {
             return Some(first);
         }
         self.other_times.push(others);
-        Some(TimeField { others: Some(self.other_times.len() - 1), ..first })
+        Some(TimeField { others: Some((self.other_times.len() - 1) as u16), ..first })
     }
 
     /// The fields of which each record means one, of claims on a column; `None` where there is no such choice.
@@ -275,24 +289,28 @@ impl Plan {
             // Observation Point
             Column::SrcPort | Column::DstPort | Column::SrcVlan | Column::DstVlan => ChoiceRule::FirstSet,
             // an element for each version of ICMP (176 to 179)
-            Column::IcmpType | Column::IcmpCode => {
-                self.field_of(Column::Protocol).map_or(ChoiceRule::FirstSet, ChoiceRule::IcmpVersion)
-            }
+            Column::IcmpType | Column::IcmpCode => match self.field_of(Column::Protocol) {
+                Some(protocol) => ChoiceRule::IcmpVersion { protocol, types: icmp_types(fields) },
+                None => ChoiceRule::FirstSet,
+            },
             // an element for each family (9 and 29, 13 and 30)
             Column::SrcMask | Column::DstMask => self.family().map_or(ChoiceRule::FirstSet, ChoiceRule::Family),
             _ => return None,
         };
-        let chosen: Vec<usize> = best_of_elements(claims).collect();
+        let chosen: Box<[usize]> = best_of_elements(claims).collect();
         let fit = chosen.iter().all(|&field| usize::from(fields[field].length) <= width(column.column_type()));
         (fit && chosen.len() > 1).then_some(Choice { rule, fields: chosen })
     }
 
     /// Exporters that measure flows on their way out only, count them in the elements for after the Observation Point.
+    /// Where the record has one of the other counters, or a list or a section of a packet in it may have them, these say
+    /// what was counted, and octets of the one place with packets of the other are no flow.
     fn place_counters(&mut self) {
+        let is_counted = COUNTERS.iter().any(|(counter, _)| self.writes(*counter));
+        if is_counted || self.has_lists || self.section.is_some() {
+            return;
+        }
         for (counter, counter_out) in COUNTERS {
-            if self.writes(counter) {
-                continue;
-            }
             for op in &mut self.ops {
                 if let Op::Number { column, .. } = op
                     && *column == counter_out
@@ -438,16 +456,16 @@ impl Plan {
         let mut uses = vec![FieldUse::default(); fields.len()];
         for op in &self.ops {
             if let Op::EitherAddress { first, second, .. } = *op {
-                uses[first].other_family = Some(second);
+                uses[first].other_family = Some(second as u16);
             }
             if let Some(held) = op.held_field(fields, header_uptime) {
                 uses[held].is_held = true;
             }
         }
-        for (number, texts) in self.texts.iter().enumerate() {
+        for (number, texts) in (0..).zip(&self.texts) {
             texts.fields.iter().for_each(|&field| uses[field].texts = Some(number));
         }
-        for (number, choice) in self.choices.iter().enumerate() {
+        for (number, choice) in (0..).zip(&self.choices) {
             choice.fields.iter().for_each(|&field| uses[field].choice = Some(number));
         }
         uses
@@ -460,11 +478,11 @@ struct FieldUse {
     /// A column keeps everything that the field can say.
     is_held: bool,
     /// See [`Leftover::other_family`].
-    other_family: Option<usize>,
+    other_family: Option<u16>,
     /// See [`Leftover::texts`].
-    texts: Option<usize>,
+    texts: Option<u16>,
     /// See [`Leftover::choice`].
-    choice: Option<usize>,
+    choice: Option<u16>,
 }
 
 /// Whether values of this length can go to the column at all.
@@ -525,6 +543,13 @@ fn both_families(claims: &[Claim], fields: &[FieldSpecifier]) -> Option<(usize, 
     Some((v4.min(v6), v4.max(v6)))
 }
 
+/// The fields of the types of ICMP and of ICMPv6, of a template with both.
+fn icmp_types(fields: &[FieldSpecifier]) -> Option<(usize, usize)> {
+    let is_type = |field: &FieldSpecifier, id| field.element == ElementId::iana(id) && fits(Column::IcmpType, *field);
+    let position = |id| fields.iter().position(|field| is_type(field, id));
+    position(ICMP_TYPE_IPV4).zip(position(ICMP_TYPE_IPV6))
+}
+
 fn init_time(fields: &[FieldSpecifier]) -> Option<u16> {
     let is_meant = |field: &FieldSpecifier| {
         field.element.enterprise == 0 && field.element.id == SYSTEM_INIT_TIME_MS && field.length <= 8
@@ -535,6 +560,9 @@ fn init_time(fields: &[FieldSpecifier]) -> Option<u16> {
 /// CERT's enterprise number, and its elements that a column is made of.
 const CERT: u32 = 6871;
 const SILK_APP_LABEL: u16 = 33;
+/// `icmpTypeIPv4` and `icmpTypeIPv6`.
+const ICMP_TYPE_IPV4: u16 = 176;
+const ICMP_TYPE_IPV6: u16 = 178;
 /// `icmpTypeCodeIPv6`.
 const ICMP_TYPE_CODE_IPV6: u16 = 139;
 /// `applicationId`.

@@ -13,7 +13,7 @@ pub(crate) const TEXT_FIELDS_MAX: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextFields {
     pub(crate) column: Column,
-    pub(crate) fields: Vec<usize>,
+    pub(crate) fields: Box<[usize]>,
 }
 
 impl TextFields {

@@ -1,15 +1,30 @@
 //! A file whose content is replaced as a whole, by one at a time.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::{Change, note, remove, rename, sync, sync_folder, written};
 
 /// Names of new files that are tried: those of processes that were killed may be in the way.
 const TRIES_MAX: u32 = 1000;
+/// A replacement takes a fraction of a second; who has the lock for longer was stopped, or is no replacement.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often it is looked whether the lock is free.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Who must be able to read a file once it is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    /// Whoever could read the one before.
+    AsBefore,
+    /// Those who are as this process.
+    Own,
+}
 
 /// A file that is about to be replaced. Until this is dropped, all others who begin a replacement in the same folder wait,
 /// in this process and in others: what is read of the file in between is what the new content follows.
@@ -23,37 +38,58 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Waits until nobody else replaces a file of the folder. A path that is a link leads to the file that is replaced, and
-    /// the link stays. The file need not be there; its folder must be.
+    /// Waits until nobody else replaces a file of the folder, 10 s at most. A path that is a link leads to the file that is
+    /// replaced, and the link stays. The file need not be there; its folder must be.
     ///
     /// # Errors
     ///
-    /// Those of the system: there is no such folder, or it cannot be read.
+    /// Those of the system: there is no such folder, or it cannot be read. [`io::ErrorKind::TimedOut`] where the lock of the
+    /// folder is held for longer.
     pub fn begin(path: &Path) -> io::Result<Self> {
+        Self::begin_within(path, WAIT_MAX)
+    }
+
+    fn begin_within(path: &Path, wait_max: Duration) -> io::Result<Self> {
         let place = place_of(path)?;
         let folder = match place.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        let lock = File::open(&folder)?;
-        while lock.lock().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
-        Ok(Self { place, folder, _lock: lock })
+        let opened = File::open(&folder)?;
+        lock(&opened, wait_max)?;
+        Ok(Self { place, folder, _lock: opened })
     }
 
     /// Writes the whole content: whoever reads the file gets all of the old or all of the new one, also after a loss of
     /// power. Owner and mode are those of the file before; a new file has this mode, less what the process leaves out of it.
+    /// Of a file that its group or all may read, the owner is this process where the system does not let it give files away.
     ///
     /// # Errors
     ///
     /// Those of the system; the file is as it was then, unless only its folder could not be made durable.
     pub fn write(&self, octets: &[u8], mode: u32) -> io::Result<()> {
+        self.write_for(Readers::AsBefore, octets, mode)
+    }
+
+    /// The same for a file that only those read who are as this process: its owner may be another one than before, whatever its
+    /// mode.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn write_as_own(&self, octets: &[u8], mode: u32) -> io::Result<()> {
+        self.write_for(Readers::Own, octets, mode)
+    }
+
+    fn write_for(&self, readers: Readers, octets: &[u8], mode: u32) -> io::Result<()> {
         let old = match fs::metadata(&self.place) {
             Ok(old) => Some(old),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         let (new, file) = self.create(old.as_ref().map_or(mode, |old| old.mode() & 0o777))?;
-        let replaced = fill(&file, &new, old.as_ref(), octets).and_then(|()| rename(&new, &self.place));
+        let taken_over = old.as_ref().map_or(Ok(()), |old| take_over(&file, old, readers));
+        let replaced = taken_over.and_then(|()| fill(&file, &new, octets)).and_then(|()| rename(&new, &self.place));
         if replaced.is_err() {
             // the first error is the one to report
             let _ = remove(&new);
@@ -82,10 +118,23 @@ impl Replacement {
     }
 }
 
-fn fill(mut file: &File, path: &Path, old: Option<&Metadata>, octets: &[u8]) -> io::Result<()> {
-    if let Some(old) = old {
-        take_over(file, old)?;
+/// Takes the lock of a folder, unless its file system has none.
+fn lock(folder: &File, wait_max: Duration) -> io::Result<()> {
+    let until = Instant::now() + wait_max;
+    loop {
+        match folder.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOOK_EVERY),
+            Err(TryLockError::WouldBlock) => {
+                let what = "another process holds the lock of the folder";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(()),
+        }
     }
+}
+
+fn fill(mut file: &File, path: &Path, octets: &[u8]) -> io::Result<()> {
     file.write_all(octets)?;
     written(path);
     sync(file, path)
@@ -93,13 +142,26 @@ fn fill(mut file: &File, path: &Path, old: Option<&Metadata>, octets: &[u8]) -> 
 
 /// Gives a file the owner and the mode of another one: whoever could read that one, such as a service with an account of
 /// its own, can read this one.
-fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
-    match fchown(file, Some(old.uid()), Some(old.gid())) {
-        // only root gives files away, and what all may read has readers whoever owns it
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && old.mode() & 0o004 != 0 => {}
-        given => given?,
-    }
+fn take_over(file: &File, old: &Metadata, readers: Readers) -> io::Result<()> {
+    hand_on((old.uid(), old.mode()), readers, |owner| fchown(file, owner, Some(old.gid())))?;
     file.set_permissions(old.permissions())
+}
+
+/// Gives a file an owner and a group by `chown`, which leaves the owner as it is where there is none.
+fn hand_on(
+    (owner, mode): (u32, u32),
+    readers: Readers,
+    chown: impl Fn(Option<u32>) -> io::Result<()>,
+) -> io::Result<()> {
+    let is_refused =
+        |given: &io::Result<()>| given.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+    let mut given = chown(Some(owner));
+    // only root gives files away; whose they are may have them belong to any of their groups
+    if is_refused(&given) && mode & 0o040 != 0 {
+        given = chown(None);
+    }
+    // what all may read has readers whoever owns it
+    if is_refused(&given) && (mode & 0o004 != 0 || readers == Readers::Own) { Ok(()) } else { given }
 }
 
 /// The file that a path leads to; of a link to a file that is not there, what it names.
@@ -119,7 +181,6 @@ fn place_of(path: &Path) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::thread;
 
     use super::*;
 
@@ -160,6 +221,35 @@ mod tests {
         assert_eq!(mode(), 0o664);
     }
 
+    /// As if this process were not root, nor the owner of the file before.
+    #[test]
+    fn a_file_of_another_account_is_written_where_its_readers_can_read_it_then() {
+        let refused = || -> io::Result<()> { Err(io::ErrorKind::PermissionDenied.into()) };
+        let is_written = |mode: u32, readers: Readers, is_in_group: bool| {
+            let chown = |owner: Option<u32>| if owner.is_none() && is_in_group { Ok(()) } else { refused() };
+            hand_on((0, 0o100_000 | mode), readers, chown).is_ok()
+        };
+        for (mode, of_group, of_others) in [
+            (0o640, true, false),
+            (0o660, true, false),
+            (0o600, false, false),
+            (0o604, true, true),
+            (0o644, true, true),
+        ] {
+            assert_eq!(is_written(mode, Readers::AsBefore, true), of_group, "{mode:o}");
+            assert_eq!(is_written(mode, Readers::AsBefore, false), of_others, "{mode:o}");
+            assert!(is_written(mode, Readers::Own, true) && is_written(mode, Readers::Own, false), "{mode:o}");
+        }
+        let broken = hand_on((0, 0o100_644), Readers::Own, |_| Err(io::ErrorKind::ReadOnlyFilesystem.into()));
+        assert_eq!(broken.expect_err("no permission").kind(), io::ErrorKind::ReadOnlyFilesystem);
+        let given = std::cell::RefCell::new(Vec::new());
+        let kept = hand_on((7, 0o100_640), Readers::AsBefore, |owner| {
+            given.borrow_mut().push(owner);
+            Ok(())
+        });
+        assert!(kept.is_ok() && *given.borrow() == [Some(7)], "root gives it to whom it belonged to");
+    }
+
     #[test]
     fn a_file_of_a_process_that_was_killed_is_in_nobody_s_way() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -188,6 +278,23 @@ mod tests {
         });
         assert_eq!(fs::read_to_string(&file).expect("the file"), "40");
         assert_eq!(names(folder.path()), ["file"]);
+    }
+
+    #[test]
+    fn who_holds_the_lock_is_not_waited_for_without_an_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        let held = File::open(folder.path()).expect("a folder");
+        held.lock().expect("locked");
+        let late = Replacement::begin_within(&file, Duration::from_millis(20)).expect_err("it is locked");
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(late.to_string(), "another process holds the lock of the folder");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| Replacement::begin(&file).map(drop));
+            thread::sleep(Duration::from_millis(20));
+            drop(held);
+            waiting.join().expect("it ends").expect("begun once the lock was free");
+        });
     }
 
     #[test]

@@ -167,7 +167,7 @@ columns! {
     DnsName "dns_name" Text "" [] [] {8057/2, 6871/179, 35632/205, 26866/204} "dns name", "Name that the first question of DNS asks for, without the last dot; `.` for the root.";
     HttpHost "http_host" Text "" [460] [] {6871/117, 39499/1, 35632/187, 5951/142} "http host", "Host that a request of HTTP is for, with the port where one is given.";
     UserAgent "user_agent" Text "" [468] [] {6871/111, 39499/20, 35632/183, 5951/143, 8057/891, 8057/106, 16982/601, 8057/823} "user agent", "What the client says that it is: in HTTP, QUIC, SIP, RTSP or SSDP.";
-    TcpRtt "tcp_rtt" U32 "µs" [] [] "rtt", "Round trip time of TCP's handshake: from the SYN to the ACK that answers the SYN with ACK, which is the way to the server and back and the way to the client and back.";
+    TcpRtt "tcp_rtt" U32 "µs" [] [] "rtt", "Round trip time of TCP's handshake: from the SYN to the ACK that answers the SYN with ACK, which is the way to the server and back and the way to the client and back. Null where a SYN comes again after the answer, since the ACK may be for either.";
     Retransmissions "retransmissions" U32 "packets" [] [] {35632/109} "retrans", "Segments of TCP all of whose octets were seen before.";
     RetransmissionsReverse "retransmissions_reverse" U32 "packets" [] [] {35632/110} "retrans rev", "Segments of TCP in the opposite direction all of whose octets were seen before.";
     SrcCountry "src_country" Text "" [57573] [] "src country", "ISO code of the country of the source when the flow came in, as the exporter reported it or a database had it (`enrichment`).";

@@ -1,9 +1,9 @@
 //! What the flow cache has to know of a packet.
 
-use weir_wire::packet::{End, Fragment, Headers, Ip, LinkType, Packet, dissect_into, plain};
+use weir_wire::packet::{End, Fragment, Headers, Ip, LinkType, Packet, Tunnel, dissect_into, plain};
 
 use crate::endpoints;
-use crate::key::{self, FlowKey, FragmentTransport, KeyFields, KeyHasher, KeyHeaders, KeyParts};
+use crate::key::{FlowKey, FragmentTransport, KeyFields, KeyHasher, KeyHeaders, KeyParts, icmp_ports};
 use weir_capture::PacketMeta;
 
 /// Of a packet, what its flow wants to know. It is small, since it may travel from one worker to another.
@@ -116,6 +116,7 @@ pub struct Digester {
     fragment_mask: FlowKey,
     /// Whether the ends of tunnels are part of the key, which are put into it apart.
     has_endpoints: bool,
+    has_protocol: bool,
     is_biflow: bool,
     hasher: KeyHasher,
 }
@@ -126,7 +127,8 @@ impl Digester {
         let (headers, mask) = (fields.headers, FlowKey::mask(&fields));
         let of_fragments = KeyFields { src_addr: true, dst_addr: true, protocol: true, ..fields };
         let fragment_mask = FlowKey::mask(&of_fragments);
-        Self { headers, mask, fragment_mask, has_endpoints: fields.tunnel_endpoints, is_biflow, hasher }
+        let (has_endpoints, has_protocol) = (fields.tunnel_endpoints, fields.protocol);
+        Self { headers, mask, fragment_mask, has_endpoints, has_protocol, is_biflow, hasher }
     }
 
     /// Digests a frame that is [`plain`], as [`digest`](Self::digest) does.
@@ -173,7 +175,7 @@ impl Digester {
             KeyHeaders::Outer => packet.outermost(),
         };
         let Some(ip) = headers.ip else { return DigestOutcome::NotFlow(NotFlow::of(packet.end)) };
-        let ports = key::ports(headers, ip.protocol, self.is_biflow);
+        let ports = self.ports(headers, ip.protocol);
         let parts = parts(meta, packet, headers, ports.unwrap_or_default());
         let key = FlowKey::new(ip.source, ip.destination, parts).masked(&self.mask);
         let octets = match ip.total_length {
@@ -194,7 +196,7 @@ impl Digester {
         };
         let Some(fragment) = ip.fragment else { return DigestOutcome::Whole(self.complete(digest)) };
         let digest = Digest { marks: Digest::FRAGMENT, ..digest };
-        let id = self.fragment_id(&ip, fragment, parts);
+        let id = self.fragment_id(&ip, fragment, parts.in_tunnel(tunnel_around(packet, &ip)));
         if fragment.offset == 0 {
             // without ports when its protocol has none, or when it is too short for them: no other fragment has them
             DigestOutcome::FirstFragment(self.complete(digest), id, key.fragment_transport())
@@ -203,18 +205,51 @@ impl Digester {
         }
     }
 
-    /// The packet whose first fragment this is, where a packet in a tunnel is metered in its place: that is known whole
-    /// by the headers that this fragment carries, and the other fragments are no packets of another flow.
+    /// The outermost packet, where this is its first fragment and a packet in a tunnel is metered in its place: that is
+    /// known whole by the headers that this fragment carries, and the other fragments are no packets of another flow.
     #[inline]
     pub(crate) fn carrier(&self, meta: &PacketMeta, packet: &Packet<'_>) -> Option<FragmentId> {
         let ip = packet.outer.ip.as_ref()?;
-        let (fragment, carried) = (ip.fragment?, packet.inner()?.ip.as_ref()?);
+        let fragment = ip.fragment.filter(|_| self.is_carried(packet))?;
+        let parts = parts(meta, packet, &packet.outer, (0, 0)).in_tunnel(tunnel_around(packet, ip));
+        Some(self.fragment_id(ip, fragment, parts))
+    }
+
+    /// The same of a packet in a tunnel that carries another tunnel. The label is the number for the ends of the tunnel
+    /// that it is in, where these are part of the key.
+    #[inline]
+    pub(crate) fn carrier_within(
+        &self,
+        meta: &PacketMeta,
+        packet: &Packet<'_>,
+        label: Option<u32>,
+    ) -> Option<FragmentId> {
+        let (ip, tunnel) = packet.fragmented.as_ref().filter(|_| self.is_carried(packet))?;
+        let is_other = |headers: &Headers<'_>| headers.ip.as_ref().is_some_and(|other| !is_same(other, ip));
+        if !is_other(&packet.outer) || !packet.inner().is_some_and(is_other) {
+            return None;
+        }
+        let parts = parts(meta, packet, &packet.outer, (0, 0)).in_tunnel(Some(*tunnel));
+        let mut id = self.fragment_id(ip, ip.fragment?, parts);
+        if let Some(label) = label {
+            id.key.set_tunnel_id(label);
+        }
+        Some(id)
+    }
+
+    /// Whether the packet that is metered is in a tunnel of another IP packet.
+    fn is_carried(&self, packet: &Packet<'_>) -> bool {
+        let carried = packet.inner().and_then(|inner| inner.ip.as_ref());
         // where links carry the outermost packet, and its tunnel carries no IP, both are the same header
-        let is_other = ip.source.as_ptr() != carried.source.as_ptr();
-        let is_metered = self.headers == KeyHeaders::Inner && is_other;
-        // the other fragments are in no tunnel that this packet makes
-        let parts = KeyParts { tunnel_kind: 0, tunnel_id: 0, ..parts(meta, packet, &packet.outer, (0, 0)) };
-        is_metered.then(|| self.fragment_id(ip, fragment, parts))
+        let is_other = packet.outer.ip.as_ref().zip(carried).is_some_and(|(outer, inner)| !is_same(outer, inner));
+        self.headers == KeyHeaders::Inner && is_other
+    }
+
+    /// The ports of a packet for its key, or what takes their place; `None` for a fragment that does not know them.
+    #[inline]
+    fn ports(&self, headers: &Headers<'_>, protocol: u8) -> Option<(u16, u16)> {
+        let of_icmp = |icmp| icmp_ports(protocol, icmp, self.is_biflow, self.has_protocol);
+        headers.ports.or_else(|| headers.icmp.map(of_icmp))
     }
 
     /// What a fragment with these parts of a key has in common with the others of its packet.
@@ -222,13 +257,13 @@ impl Digester {
         const PROTOCOL: usize = 9;
         // Only the first fragment shows what is behind extension and authentication headers, so that the end of these
         // cannot be compared. What the Fragment headers of IPv6 name may differ, too.
-        let protocol = if parts.ip_version == 4 { ip.octets.get(PROTOCOL).copied().unwrap_or_default() } else { 0 };
-        let parts = KeyParts { src_port: 0, dst_port: 0, tos: 0, protocol, ..parts };
+        let protocol = if ip.source.len() == 4 { ip.octets.get(PROTOCOL).copied().unwrap_or_default() } else { 0 };
+        let parts = KeyParts { src_port: 0, dst_port: 0, tos: 0, protocol, ip_version: version(ip), ..parts };
         let key = FlowKey::new(ip.source, ip.destination, parts).masked(&self.fragment_mask);
         FragmentId { key, identification: fragment.identification }
     }
 
-    /// Gives a fragment the protocol and the ports of the first one, and makes its digest complete.
+    /// Gives a fragment the protocol, the ports and the tunnel of the first one, and makes its digest complete.
     pub(crate) fn with_transport(&self, digest: Digest, transport: FragmentTransport) -> Digest {
         let mut key = digest.key;
         key.set_fragment_transport(transport);
@@ -247,20 +282,27 @@ impl Digester {
     }
 
     /// Puts a number for the ends of its tunnel into the key of a packet, in the direction of the packet.
-    pub(crate) fn label(&self, digested: &mut DigestOutcome, label: u32) {
+    pub(crate) fn label(&self, digested: &mut DigestOutcome, packet: &Packet<'_>, label: u32) {
+        // otherwise the tunnel is in this packet, and only its first fragment shows it
+        let is_around = self.is_carried(packet);
         match digested {
             DigestOutcome::Whole(digest) => {
                 endpoints::set_label(digest, label);
                 digest.hash = self.hasher.hash(&digest.key);
             }
-            DigestOutcome::FirstFragment(digest, id, _) => {
+            DigestOutcome::FirstFragment(digest, id, transport) => {
                 endpoints::set_label(digest, label);
                 digest.hash = self.hasher.hash(&digest.key);
-                id.key.set_tunnel_id(label);
+                transport.tunnel_id = label;
+                if is_around {
+                    id.key.set_tunnel_id(label);
+                }
             }
             DigestOutcome::LaterFragment(digest, id) => {
                 digest.key.set_tunnel_id(label);
-                id.key.set_tunnel_id(label);
+                if is_around {
+                    id.key.set_tunnel_id(label);
+                }
             }
             DigestOutcome::NotFlow(_) => {}
         }
@@ -283,12 +325,31 @@ fn parts(meta: &PacketMeta, packet: &Packet<'_>, headers: &Headers<'_>, ports: (
         dst_port: ports.1,
         protocol: ip.protocol,
         tos: ip.tos,
-        ip_version: if ip.source.len() == 16 { 6 } else { 4 },
-        tunnel_kind: packet.tunnel.map_or(0, |tunnel| tunnel.kind as u8 + 1),
+        ip_version: version(&ip),
         vlan: packet.outer.vlan(0).map_or(0, |vlan| vlan + 1),
         interface: meta.interface,
-        tunnel_id: packet.tunnel.and_then(|tunnel| tunnel.id).unwrap_or(0),
+        ..KeyParts::default()
     }
+    .in_tunnel(packet.tunnel)
+}
+
+const fn version(ip: &Ip<'_>) -> u8 {
+    if ip.source.len() == 16 { 6 } else { 4 }
+}
+
+/// Whether these are the same header of one frame.
+fn is_same(one: &Ip<'_>, other: &Ip<'_>) -> bool {
+    one.source.as_ptr() == other.source.as_ptr()
+}
+
+/// The tunnel that this header of a packet is in, which all of its fragments show; [`Packet::tunnel`] may be one that
+/// it carries.
+fn tunnel_around(packet: &Packet<'_>, ip: &Ip<'_>) -> Option<Tunnel> {
+    let innermost = packet.inner().and_then(|inner| inner.ip.as_ref());
+    if innermost.is_some_and(|innermost| is_same(innermost, ip)) {
+        return packet.tunnel;
+    }
+    packet.fragmented.as_ref().filter(|(fragmented, _)| is_same(fragmented, ip)).map(|(_, tunnel)| *tunnel)
 }
 
 /// Octets of an IP packet that states a length of 0, of which the frame has `captured`: all of them, since segmentation was
@@ -320,6 +381,29 @@ mod tests {
         assert_eq!(octets_behind(48, &[0; 16]), 48);
         assert_eq!(octets_behind(9_000, &[0; 16]), 9_000);
         assert_eq!(octets_behind(46, &[0; 4]), 46);
+    }
+
+    /// RFC 792: destination unreachable (3) has nothing that answers it, and its code is no port with a mark.
+    #[test]
+    fn errors_without_the_protocol_have_type_and_code_as_ports() {
+        let icmp = |kind: u8, code: u8| {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0, 0];
+            frame.extend([10, 0, 0, 1, 10, 0, 0, 2, kind, code, 0, 0, 0, 0, 0, 0]);
+            frame
+        };
+        let ports = |has_protocol: bool, frame: &[u8]| {
+            let fields = KeyFields { protocol: has_protocol, ..KeyFields::default() };
+            let digester = Digester::new(fields, true, KeyHasher::new(7));
+            let (length, link) = (frame.len() as u32, LinkType::Ethernet);
+            let meta = PacketMeta { time_us: 9, offset: 0, captured: length, length, interface: 0, link };
+            match digester.digest(0, &meta, frame, &mut Packet::default()) {
+                DigestOutcome::Whole(digest) => (digest.key.parts().src_port, digest.key.parts().dst_port),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(ports(false, &icmp(3, 3)), (3, 3));
+        assert_eq!(ports(false, &icmp(8, 0)), (8, 0));
+        assert_ne!(ports(true, &icmp(3, 3)), ports(false, &icmp(3, 3)), "both directions would be one flow");
     }
 
     fn frame() -> impl Strategy<Value = Vec<u8>> {

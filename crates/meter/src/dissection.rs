@@ -7,7 +7,7 @@ use crate::digest::{Digest, DigestOutcome, Digester};
 use crate::endpoints::Labeller;
 use crate::fragments::{Fragment, Resolved};
 use crate::sampling::Sampler;
-use weir_capture::PacketBlock;
+use weir_capture::{PacketBlock, PacketMeta};
 
 /// Dissects blocks. Every worker has one, and all of them do the same.
 #[derive(Debug)]
@@ -48,11 +48,9 @@ impl Dissection {
             }
             let mut digested = self.digester.digest(number as u32, meta, frame, &mut packet);
             if let Some(labeller) = &mut self.labeller {
-                self.digester.label(&mut digested, labeller.label(&packet));
+                self.digester.label(&mut digested, &packet, labeller.label(&packet, packet.tunnel));
             }
-            if let Some(id) = self.digester.carrier(meta, &packet) {
-                self.fragments.push(Fragment::Carrier(id, meta.time_us));
-            }
+            self.carriers(meta, &packet);
             match digested {
                 DigestOutcome::Whole(digest) => self.deal(digest, counts),
                 DigestOutcome::FirstFragment(digest, id, transport) => {
@@ -63,6 +61,14 @@ impl Dissection {
                 DigestOutcome::NotFlow(reason) => counts.not_flows[reason as usize] += 1,
             }
         }
+    }
+
+    /// Notes the packets whose first fragments this frame has, where it is metered by what they carry.
+    fn carriers(&mut self, meta: &PacketMeta, packet: &Packet<'_>) {
+        let around = packet.fragmented.map(|(_, tunnel)| tunnel);
+        let label = self.labeller.as_mut().filter(|_| around.is_some()).map(|labeller| labeller.label(packet, around));
+        let carriers = [self.digester.carrier(meta, packet), self.digester.carrier_within(meta, packet, label)];
+        self.fragments.extend(carriers.into_iter().flatten().map(|id| Fragment::Carrier(id, meta.time_us)));
     }
 
     /// Deals out to these shards fragments whose ports are known by now, and those whose ports will not come, each in its

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use weir_wire::packet::{Ip, Packet};
+use weir_wire::packet::{Ip, Packet, Tunnel};
 
 use crate::cache::Flow;
 use crate::digest::Digest;
@@ -188,10 +188,11 @@ impl Labeller {
         }
     }
 
-    /// The number of the ends of the outermost tunnel, in the direction of the packet; 0 where nothing of a tunnel is in
-    /// the key. A tunnel whose packets carry no IP has no ends but those of the flow itself.
-    pub(crate) fn label(&mut self, packet: &Packet<'_>) -> u32 {
-        let Some(tunnel) = packet.tunnel else { return 0 };
+    /// The number of the ends of the outermost tunnel and the identifier of this one, in the direction of the packet; 0
+    /// where nothing of a tunnel is in the key. A tunnel whose packets carry no IP has no ends but those of the flow
+    /// itself.
+    pub(crate) fn label(&mut self, packet: &Packet<'_>, tunnel: Option<Tunnel>) -> u32 {
+        let Some(tunnel) = tunnel else { return 0 };
         let carrier = packet.outer.ip.filter(|_| packet.inner().is_some());
         let ends = carrier.and_then(|ip| Endpoints::of(&ip));
         let is_reversed = ends.is_some_and(|ends| ends.src > ends.dst);

@@ -7,9 +7,9 @@
 //! lost. Time passes with all packets, a block at a time: a fragment that is held keeps what came since from being known
 //! as handed on, and there may be no other fragment for hours.
 //!
-//! Where the outer packet of a tunnel is in fragments, the first one shows the headers of the packet within, which is
-//! metered with its whole length. The further ones would count the same octets again, in a flow of their own: they are
-//! counted and in no flow (`fragments_of_tunnels`).
+//! Where a packet that carries another one in a tunnel is in fragments, the first one shows the headers of the packet
+//! within, which is metered with its whole length. The further ones would count the same octets again, in a flow of
+//! their own: they are counted and in no flow (`fragments_of_tunnels`).
 //!
 //! This is one table for all workers, since fragments find their worker only when they have ports. Whoever
 //! hands a block on locks it once, in the order of the blocks, and takes more than a look at it only when there is a fragment in

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use foldhash::fast::FixedState;
 use weir_flow::icmp;
-use weir_wire::packet::Headers;
+use weir_wire::packet::Tunnel;
 
 /// Which headers make the key of a packet in a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,9 +129,20 @@ pub struct FragmentTransport {
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
+    /// Kind of the tunnel that the first fragment carries, or else is in, as in [`KeyParts`].
+    pub tunnel_kind: u8,
+    /// Identifier of that tunnel, or the number that takes its place.
+    pub tunnel_id: u32,
 }
 
 impl KeyParts {
+    /// The same parts of a packet in this tunnel, or in none.
+    #[inline]
+    pub(crate) fn in_tunnel(self, tunnel: Option<Tunnel>) -> Self {
+        let (tunnel_kind, tunnel_id) = tunnel.map_or((0, 0), |tunnel| (tunnel.kind as u8 + 1, tunnel.id.unwrap_or(0)));
+        Self { tunnel_kind, tunnel_id, ..self }
+    }
+
     #[inline]
     const fn transport(self) -> u64 {
         self.src_port as u64
@@ -269,14 +280,17 @@ impl FlowKey {
 
     /// What further fragments learn from the first one, whose key this is.
     pub(crate) const fn fragment_transport(&self) -> FragmentTransport {
-        let KeyParts { src_port, dst_port, protocol, .. } = self.parts();
-        FragmentTransport { protocol, src_port, dst_port }
+        let KeyParts { src_port, dst_port, protocol, tunnel_kind, tunnel_id, .. } = self.parts();
+        FragmentTransport { protocol, src_port, dst_port, tunnel_kind, tunnel_id }
     }
 
-    /// Sets protocol and ports, for fragments that learn them from the first one.
+    /// Sets protocol, ports and tunnel, for fragments that learn them from the first one.
     pub(crate) const fn set_fragment_transport(&mut self, of: FragmentTransport) {
-        let learnt = of.src_port as u64 | (of.dst_port as u64) << 16 | (of.protocol as u64) << 32;
-        self.transport = (self.transport & !0xff_ffff_ffff) | learnt;
+        const LEARNT: u64 = 0xff00_00ff_ffff_ffff;
+        let ports = of.src_port as u64 | (of.dst_port as u64) << 16;
+        let learnt = ports | (of.protocol as u64) << 32 | (of.tunnel_kind as u64) << 56;
+        self.transport = (self.transport & !LEARNT) | learnt;
+        self.set_tunnel_id(of.tunnel_id);
     }
 
     /// Sets the identifier of the tunnel, or what takes its place.
@@ -341,22 +355,17 @@ impl KeyHasher {
 ///
 /// Of uniflows it is what `NetFlow` has: 0 and type * 256 + code. Of biflows it is the type and that of its answer (as
 /// Zeek has it), so that a request and its reply make one flow. What has no answer has its code there, with a mark that
-/// no type has: errors of one direction would else be taken for answers to those of the other.
+/// no type has: errors of one direction would else be taken for answers to those of the other. Where the protocol is
+/// no key (`has_protocol`) there is no mark, since these are ports like others then, and go into the record.
 #[inline]
-pub(crate) fn icmp_ports(protocol: u8, icmp: (u8, u8), is_biflow: bool) -> (u16, u16) {
-    const NO_ANSWER: u16 = 0x100;
+pub(crate) fn icmp_ports(protocol: u8, icmp: (u8, u8), is_biflow: bool, has_protocol: bool) -> (u16, u16) {
+    let no_answer = if has_protocol { 0x100 } else { 0 };
     let (kind, code) = (u16::from(icmp.0), u16::from(icmp.1));
     if is_biflow {
-        (kind, icmp::answer(protocol, icmp.0).map_or(NO_ANSWER | code, u16::from))
+        (kind, icmp::answer(protocol, icmp.0).map_or(no_answer | code, u16::from))
     } else {
         (0, kind << 8 | code)
     }
-}
-
-/// The ports of a packet for its key, or what takes their place; `None` for a fragment that does not know them.
-#[inline]
-pub(crate) fn ports(headers: &Headers<'_>, protocol: u8, is_biflow: bool) -> Option<(u16, u16)> {
-    headers.ports.or_else(|| headers.icmp.map(|icmp| icmp_ports(protocol, icmp, is_biflow)))
 }
 
 #[cfg(test)]
@@ -426,17 +435,17 @@ mod tests {
 
     #[test]
     fn a_reply_has_the_ports_of_its_request_the_other_way_round() {
-        assert_eq!(icmp_ports(ICMP, (8, 0), false), (0, 0x800));
-        assert_eq!(icmp_ports(ICMP, (8, 0), true), (8, 0));
-        assert_eq!(icmp_ports(ICMP, (0, 0), true), (0, 8));
-        assert_eq!(icmp_ports(ICMPV6, (136, 0), true), (136, 135));
+        assert_eq!(icmp_ports(ICMP, (8, 0), false, true), (0, 0x800));
+        assert_eq!(icmp_ports(ICMP, (8, 0), true, true), (8, 0));
+        assert_eq!(icmp_ports(ICMP, (0, 0), true, true), (0, 8));
+        assert_eq!(icmp_ports(ICMPV6, (136, 0), true, true), (136, 135));
     }
 
     /// RFC 792 and RFC 4443 section 2.4: nothing answers an error.
     #[test]
     fn errors_of_opposite_directions_are_two_flows() {
         let flow = |protocol, from: u8, to: u8, icmp: (u8, u8)| {
-            let (src_port, dst_port) = icmp_ports(protocol, icmp, true);
+            let (src_port, dst_port) = icmp_ports(protocol, icmp, true, true);
             let parts = KeyParts { protocol, src_port, dst_port, ip_version: 4, ..KeyParts::default() };
             FlowKey::new(&[10, 0, 0, from], &[10, 0, 0, to], parts).of_both_directions().0
         };

@@ -15,6 +15,9 @@ use crate::Problem;
 /// The media type of an Arrow IPC stream.
 pub(crate) const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
 
+/// The part of a body, as a divisor, that its vector may have spare: less is not worth a copy.
+const SPARE_PART: usize = 8;
+
 /// In which form an answer is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum AnswerForm {
@@ -50,8 +53,12 @@ impl CachedAnswer {
         Self { is_open: true, ..Self::whole(body.into_bytes(), "application/json") }
     }
 
-    /// A whole body.
-    pub(crate) fn whole(body: Vec<u8>, media_type: &'static str) -> Self {
+    /// A whole body. A vector that grew while it was written has up to twice the octets that are sent, which is what
+    /// [`Sending`](crate::sending::Sending) counts; so what is spare is given back where it is much.
+    pub(crate) fn whole(mut body: Vec<u8>, media_type: &'static str) -> Self {
+        if body.capacity() > body.len() + body.len() / SPARE_PART {
+            body.shrink_to_fit();
+        }
         let capacity = body.capacity();
         Self { body: body.into(), capacity, media_type, is_open: false, rows: 0 }
     }
@@ -148,6 +155,16 @@ mod tests {
             assert_eq!(first.as_ptr(), answer.body.as_ptr());
             let rest = runtime.block_on(axum::body::to_bytes(body, usize::MAX)).expect("the end");
             assert_eq!([first, rest].concat(), whole);
+        }
+    }
+    #[test]
+    fn an_answer_takes_little_more_memory_than_is_sent() {
+        for (octets, reserved) in [(1000, 2000), (100_000, 180_000), (100_000, 105_000)] {
+            let mut body = Vec::with_capacity(reserved);
+            body.resize(octets, b'x');
+            let answer = CachedAnswer::whole(body, "text/plain");
+            assert!(answer.capacity() <= octets + octets / 8, "{octets} of {reserved}: {}", answer.capacity());
+            assert_eq!(answer.body.len(), octets);
         }
     }
 }

@@ -37,7 +37,7 @@ options! {
         /// Refuse answers that are larger.
         answer_max: ByteSize = ByteSize::from_mib(64) => 1..=1 << 40,
         /// Let answers of at most this many octets wait together for their clients to take them; more are answered with 503.
-        /// Those of at most 64 KiB do not count.
+        /// One user gets at most a quarter of it, or one answer. Those of at most 64 KiB do not count.
         sending_max: ByteSize = ByteSize::from_mib(256) => 1 << 20..=1 << 40,
         /// Keep at most this many octets of answers for whoever asks the same again.
         cache: ByteSize = ByteSize::from_mib(64) => 0..=1 << 40,

@@ -95,11 +95,14 @@ impl<K: Hash + Eq + Clone> RateLimit<K> {
     }
 }
 
-/// The part of an address that stands for whoever has it: of IPv6 the network, in which one host may have any address.
+/// The part of an address that stands for whoever has it: of IPv6 the network, in which one host may have any address. A
+/// link-local address stands for itself, because all hosts of a link are in one network there (RFC 4291 section 2.5.6);
+/// what speaks against it is that one of them may take many of these, as it may take many of IPv4.
 pub(crate) fn site(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
             Some(v4) => v4.into(),
+            None if v6.is_unicast_link_local() => address,
             None => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
         },
         v4 @ IpAddr::V4(_) => v4,
@@ -144,5 +147,13 @@ mod tests {
         let of = |text: &str| site(text.parse().expect("an address")).to_string();
         assert_eq!((of("2001:db8::1"), of("2001:db8::ffff:1")), ("2001:db8::".to_owned(), "2001:db8::".to_owned()));
         assert_eq!((of("192.0.2.1"), of("::ffff:192.0.2.1")), ("192.0.2.1".to_owned(), "192.0.2.1".to_owned()));
+    }
+
+    #[test]
+    fn hosts_of_a_link_are_not_one() {
+        let of = |text: &str| site(text.parse().expect("an address")).to_string();
+        assert_eq!((of("fe80::1"), of("fe80::2")), ("fe80::1".to_owned(), "fe80::2".to_owned()));
+        assert_eq!(of("febf:ffff::1"), "febf:ffff::1", "the last of fe80::/10");
+        assert_eq!(of("fec0::1"), "fec0::", "not of a link");
     }
 }

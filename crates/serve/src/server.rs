@@ -36,7 +36,7 @@ use crate::live::{LiveHistory, LiveSample, LiveThread};
 use crate::peer::Peer;
 use crate::places::Places;
 use crate::service::{Listening, Parts, Service, ServiceOptions};
-use crate::stalled::{WriteTimeout, is_stalled};
+use crate::stalled::{WriteTimeout, is_stalled, limit_unsent};
 use crate::status::Status;
 use crate::tls::Accepted;
 use crate::version_keeper::KEEPING_MAX;
@@ -352,6 +352,7 @@ impl Connection {
     async fn serve(self, stream: TcpStream, service: &Service) {
         // answers are written at once
         let _ = stream.set_nodelay(true);
+        let _ = limit_unsent(&stream);
         let header_timeout = service.options.http.header_timeout.duration();
         let Some(server) = &service.listening.tls else { return self.answer(stream, service).await };
         match tokio::time::timeout(header_timeout, tls::accept(server, stream)).await {

@@ -11,7 +11,8 @@ use crate::error::WatchError;
 pub type WatchPaths = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
 /// Looks up watch files. A folder stands for its files that end in `.toml`, but for folders and pipes, whatever their name:
-/// reading a pipe would never end. Without any file that is an error.
+/// reading a pipe would never end; and for hidden files, which editors make next to those that they change. Without any file
+/// that is an error.
 pub fn watch_paths(given: &[PathBuf]) -> Result<WatchPaths, WatchError> {
     let found = looked_up(given)?;
     if found.is_empty() { Err(WatchError::NoFiles) } else { Ok(found) }
@@ -50,7 +51,9 @@ fn looked_up(given: &[PathBuf]) -> Result<WatchPaths, WatchError> {
         }
         for entry in fs::read_dir(path).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
             if path.extension().is_some_and(|ending| ending == "toml")
+                && !is_hidden
                 && let Ok(about) = fs::metadata(&path)
                 && about.is_file()
             {
@@ -70,8 +73,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("count.toml"), "").expect("written");
         fs::create_dir(folder.path().join("folder.toml")).expect("a folder");
-        std::os::unix::fs::symlink("ann@host.123", folder.path().join(".#count.toml")).expect("a link");
+        std::os::unix::fs::symlink("ann@host.123", folder.path().join("gone.toml")).expect("a link");
+        for hidden in [".#count.toml", ".old.toml"] {
+            fs::write(folder.path().join(hidden), "").expect("written");
+        }
         let found = watch_paths(&[folder.path().to_owned()]).expect("one");
         assert_eq!(found.keys().collect::<Vec<_>>(), [&folder.path().join("count.toml")]);
+        // one that is named is meant
+        let named = folder.path().join(".old.toml");
+        assert_eq!(watch_paths(std::slice::from_ref(&named)).expect("one").keys().collect::<Vec<_>>(), [&named]);
     }
 }

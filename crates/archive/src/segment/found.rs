@@ -16,8 +16,9 @@ use crate::{Action, ArchiveError};
 /// The key under which Parquet's footer says which tails a segment was made of: `1-3,7`.
 pub(super) const TAILS_KEY: &str = "weir.tails";
 
-/// The segment in a file, by its name and, where it is to be read, by its header and what it says of its tails. `None`
-/// when the file has just vanished. One that cannot be read goes by its name: reading it is an error then.
+/// The segment in a file, by its name and, where it is to be read, by its header and what its footer says of its tails,
+/// if these begin and end as in the name. `None` when the file has just vanished. One that cannot be read goes by its
+/// name: reading it is an error then.
 pub(crate) fn found_segment(
     layout: &Layout,
     (table, day): (Table, i64),
@@ -49,7 +50,10 @@ pub(crate) fn found_segment(
     if read && let Ok(file) = File::open(&path) {
         segment.header_crc = Header::read(&file, &path).ok().flatten().map(|header| header.crc());
         if segment.tails.first() < segment.tails.last() {
-            segment.tails = tails_in_footer(file).unwrap_or(segment.tails);
+            // In a segment that was imported the numbers are those of the archive that it comes from.
+            let named = (segment.tails.first(), segment.tails.last());
+            let footer = tails_in_footer(file).filter(|tails| (tails.first(), tails.last()) == named);
+            segment.tails = footer.unwrap_or(segment.tails);
         }
     }
     Ok(Some(segment))

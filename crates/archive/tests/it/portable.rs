@@ -1,11 +1,11 @@
 //! Exports, and archives that import them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use weir_archive::{
     ArchiveError, ArchiveOptions, CompactionOptions, ExportSelection, Position, Snapshot, Writer, compact, export,
-    import,
+    import, rebuild_manifest,
 };
 use weir_flow::Table;
 
@@ -102,6 +102,58 @@ fn an_export_that_is_not_whole_adds_nothing() {
     import(&target, &carried).expect("imported");
 }
 
+/// The file of flows that was made of several tails, all of them behind this position.
+fn merged_flows(dir: &Path, after: Position) -> PathBuf {
+    let snapshot = Snapshot::open(dir).expect("a snapshot");
+    let behind = snapshot.segments(Table::Flows).iter().filter(|segment| segment.first > after);
+    let merged = behind.map(weir_archive::Segment::path).find(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        name.split('_').next().and_then(|tails| tails.split_once('-')).is_some_and(|(first, last)| first != last)
+    });
+    merged.expect("a merged segment")
+}
+
+/// An archive with tails of its own that has imported segments which another one had merged, of tails whose numbers it has
+/// too; and the position behind which these are.
+fn with_merged_of_another(folder: &Path, own: u64) -> (PathBuf, Position) {
+    let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.join(name));
+    archive(&source, 50);
+    let options = CompactionOptions { fan_in: 2, ..CompactionOptions::default() };
+    compact(&source, &options, |_| {}).expect("merged");
+    export(&source, &carried, &ExportSelection::default()).expect("exported");
+    archive(&target, own);
+    import(&target, &carried).expect("imported");
+    (target, Position::new(own))
+}
+
+#[test]
+fn what_an_interrupted_import_of_merged_segments_left_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (target, own) = with_merged_of_another(folder.path(), 50);
+    let before = flow_ids(&target);
+    // As if the first import had been killed before its commit, and the one after it had taken the next name.
+    let merged = merged_flows(&target, own);
+    let mut leftover = merged.with_extension("").into_os_string();
+    leftover.push("_g1.parquet");
+    fs::copy(&merged, &leftover).expect("copied");
+    compact(&target, &CompactionOptions::default(), |_| {}).expect("maintenance goes on");
+    assert!(!Path::new(&leftover).exists(), "it is in nobody's way any more");
+    assert_eq!(flow_ids(&target), before);
+}
+
+#[test]
+fn segments_that_were_merged_elsewhere_keep_their_tails_when_the_manifest_is_made_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (target, own) = with_merged_of_another(folder.path(), 15);
+    merged_flows(&target, own);
+    let before = flow_ids(&target);
+    assert_eq!(before.len() as u64, rows_up_to(own) + rows_up_to(Position::new(50)));
+    assert_eq!(rebuild_manifest(&target).expect("rebuilt"), []);
+    assert_eq!(flow_ids(&target), before);
+    compact(&target, &CompactionOptions::default(), |_| {}).expect("merged");
+    assert_eq!(flow_ids(&target), before, "nothing of its own counted as merged");
+}
+
 #[test]
 fn an_import_takes_no_name_that_a_file_has() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -115,12 +167,7 @@ fn an_import_takes_no_name_that_a_file_has() {
     archive(&second, 0);
     import(&first, &carried).expect("imported");
     // The next one would have the same names. One of them is taken, by a file of several tails that nobody knows.
-    let snapshot = Snapshot::open(&first).expect("a snapshot");
-    let merged = snapshot.segments(Table::Flows).iter().map(weir_archive::Segment::path).find(|path| {
-        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
-        name.split('_').next().and_then(|tails| tails.split_once('-')).is_some_and(|(first, last)| first != last)
-    });
-    let merged = merged.expect("a merged segment");
+    let merged = merged_flows(&first, Position::ZERO);
     let taken = second.join(merged.strip_prefix(&first).expect("of the archive"));
     fs::create_dir_all(taken.parent().expect("a day")).expect("a folder");
     fs::write(&taken, "rows that are nowhere else").expect("written");

@@ -8,6 +8,7 @@ const HEADER_OCTETS: usize = 20;
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
 
 /// A TCP segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(super) struct Segment<'a> {
     pub(super) destination: SocketAddr,
     /// The sequence number in the header.
     pub(super) sequence: u32,
+    /// The sequence number that it expects next of the other direction, where it acknowledges anything.
+    pub(super) acknowledged: Option<u32>,
     pub(super) flags: u8,
     /// Octets of the payload as it was sent.
     pub(super) octets_sent: u32,
@@ -50,6 +53,8 @@ impl Segment<'_> {
 pub(super) fn segment(source: IpAddr, destination: IpAddr, octets: &[u8], octets_sent: usize) -> Option<Segment<'_>> {
     let header = octets.first_chunk::<HEADER_OCTETS>()?;
     let number = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let long = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let flags = header[13];
     let header_octets = usize::from(header[12] >> 4) * 4;
     if header_octets < HEADER_OCTETS {
         return None;
@@ -57,8 +62,9 @@ pub(super) fn segment(source: IpAddr, destination: IpAddr, octets: &[u8], octets
     Some(Segment {
         source: SocketAddr::new(source, number(0)),
         destination: SocketAddr::new(destination, number(2)),
-        sequence: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
-        flags: header[13],
+        sequence: long(4),
+        acknowledged: (flags & ACK != 0).then(|| long(8)),
+        flags,
         octets_sent: octets_sent.max(octets.len()).saturating_sub(header_octets) as u32,
         payload: octets.get(header_octets..).unwrap_or_default(),
     })
@@ -84,6 +90,7 @@ mod tests {
             source: "192.0.2.1:40000".parse().expect("an address"),
             destination: "192.0.2.9:4739".parse().expect("an address"),
             sequence: 100,
+            acknowledged: Some(1),
             flags: 0x18,
             octets_sent: 2,
             payload: b"ab",
@@ -106,6 +113,6 @@ mod tests {
         octets[13] = 0x02;
         let syn = read(&octets, 26).expect("a segment");
         assert!(syn.begins() && !syn.ends() && !syn.resets());
-        assert_eq!(syn.first_octet(), 0);
+        assert_eq!((syn.first_octet(), syn.acknowledged), (0, None));
     }
 }

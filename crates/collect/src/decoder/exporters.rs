@@ -223,19 +223,20 @@ impl Exporters {
         self.forgotten = true;
     }
 
-    /// Forgets the domains of a session that has ended. Data Sets that still wait for their template are counted.
-    pub(super) fn end_session(&mut self, session: Session, now_ms: i64) {
+    /// Forgets the domains of a session that has ended. Data Sets that still wait for their template are counted. Returns the
+    /// places of the domains, which are not vacant yet.
+    pub(super) fn end_session(&mut self, session: Session, now_ms: i64) -> Vec<u32> {
         let ended = self.domains.end_session(session);
-        if ended.is_empty() {
-            return;
+        if !ended.is_empty() {
+            self.move_to(now_ms);
         }
-        self.move_to(now_ms);
-        for index in ended {
+        for &index in &ended {
             let dropped = self.waiting.end_domain(index);
             if dropped > 0 {
                 self.books.count(index, Counter::SetsExpired, dropped);
             }
         }
+        ended
     }
 
     /// Frees the places of ended sessions, once all their counts are written to the books.

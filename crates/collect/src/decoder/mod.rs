@@ -10,6 +10,7 @@
 //! parts know nothing of one another but for what they are given in a call.
 
 mod books;
+pub(crate) mod diagnoses;
 mod domains;
 mod eviction;
 mod eviction_order;

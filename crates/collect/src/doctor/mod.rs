@@ -27,6 +27,7 @@ use weir_flow::{Counter, Delivery};
 use weir_wire::WireError;
 
 use crate::capture::{self, CaptureReport, Captured, CapturedDatagram, ConnectionEvent};
+use crate::decoder::diagnoses;
 use crate::inspection::Diagnosis;
 use crate::{CollectError, Collector, Decoder, DecoderStatistics, Limits, Next};
 
@@ -61,6 +62,9 @@ pub struct Machine {
     pub connections_encrypted: u64,
     /// Messages with octets behind their end.
     pub messages_longer: u64,
+    /// Observation Domains of ended connections of which there are no diagnoses, because there were too many. What they have
+    /// counted is in the totals.
+    pub domains_left_out: u64,
 }
 
 impl Default for Machine {
@@ -73,6 +77,7 @@ impl Default for Machine {
             packets: None,
             connections_encrypted: 0,
             messages_longer: 0,
+            domains_left_out: 0,
         }
     }
 }
@@ -100,15 +105,18 @@ impl Doctor {
 
 /// Examines a capture file. Datagrams that look like no export are examined when something else was exported to the
 /// same address and port before them: a capture holds other traffic too. Of connections those that look like exports are.
+/// Each is examined for itself, also where several have one address and port; of ended ones at most as many Observation Domains
+/// as the limits allow at a time.
 ///
 /// # Errors
 ///
 /// [`CaptureError`], together with the report on what was read before it.
 pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Result<(), CaptureError>) {
+    let domains_max = limits.domains_max;
     let (mut decoder, mut doctor) = (Decoder::new(limits), Doctor::default());
     let mut collectors: HashSet<SocketAddr> = HashSet::new();
     let (mut examined, mut now_ms) = (0, 0);
-    let mut ended: Vec<Diagnosis> = Vec::new();
+    let (mut ended, mut domains_left_out) = (Vec::new(), 0);
     let (seen, outcome) = capture::read_exports(input, |captured| {
         match captured {
             Captured::Datagram(datagram) => {
@@ -123,11 +131,10 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
                 decoder.message(session, captured_ms, octets);
             }
             Captured::Connection(ConnectionEvent::End { session, captured_ms }) => {
-                decoder.end_session(session, captured_ms);
-                // their places are given to others
-                let mut of_session = decoder.diagnoses();
-                of_session.retain(|diagnosis| diagnosis.session == session && !is_among(diagnosis, &ended));
-                ended.append(&mut of_session);
+                let left = domains_max - ended.len();
+                let (of_session, left_out) = diagnoses::end_session(&mut decoder, session, captured_ms, left);
+                ended.extend(of_session);
+                domains_left_out += left_out as u64;
             }
         }
         if decoder.rows() >= LOOK_ROWS || decoder.is_full() {
@@ -140,10 +147,16 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
     let statistics = decoder.statistics();
     let (totals, messages_longer) = (statistics.totals, messages_longer(&statistics));
     let (packets, connections_encrypted) = (Some(frames), connections.sessions_encrypted);
-    let machine =
-        Machine { totals, datagrams_truncated, datagrams: examined, packets, connections_encrypted, messages_longer };
-    let mut diagnoses = decoder.diagnoses();
-    diagnoses.retain(|diagnosis| !is_among(diagnosis, &ended));
+    let machine = Machine {
+        totals,
+        datagrams_truncated,
+        datagrams: examined,
+        packets,
+        connections_encrypted,
+        messages_longer,
+        domains_left_out,
+    };
+    let mut diagnoses = diagnoses::of_open_sessions(&decoder);
     diagnoses.extend(ended);
     (doctor.report(&diagnoses, &machine), outcome)
 }
@@ -156,12 +169,6 @@ fn is_export(datagram: &CapturedDatagram<'_>, collectors: &mut HashSet<SocketAdd
         return true;
     }
     collectors.contains(&datagram.destination)
-}
-
-/// Whether these are diagnoses of one Observation Domain in one session, with the same counts.
-fn is_among(diagnosis: &Diagnosis, others: &[Diagnosis]) -> bool {
-    let key = |of: &Diagnosis| (of.session, of.version, of.domain, of.totals);
-    others.iter().any(|other| key(other) == key(diagnosis))
 }
 
 /// How many messages had octets behind their end.

@@ -46,6 +46,8 @@ pub struct Report {
     pub packets: Option<u64>,
     /// Connections of the capture with TLS to a port of IPFIX, which cannot be read.
     pub connections_encrypted: u64,
+    /// Observation Domains of ended connections that are not listed, because there were too many.
+    pub domains_left_out: u64,
 }
 
 impl Report {
@@ -72,8 +74,9 @@ impl Report {
             }
         });
         let (completeness, packets) = (sums.completeness(), machine.packets);
-        let connections_encrypted = machine.connections_encrypted;
-        Self { findings, exporters: exporters.collect(), completeness, packets, connections_encrypted }
+        let Machine { connections_encrypted, domains_left_out, .. } = *machine;
+        let exporters = exporters.collect();
+        Self { findings, exporters, completeness, packets, connections_encrypted, domains_left_out }
     }
 
     /// How bad the worst finding is.
@@ -143,6 +146,13 @@ impl fmt::Display for Report {
                 f,
                 "{:<39} {port:>5} {version:>3} {domain:>10} {datagrams:>10} {records:>12} {missing:>10}",
                 exporter.to_string()
+            )?;
+        }
+        if self.domains_left_out > 0 {
+            writeln!(
+                f,
+                "{} more Observation Domains of connections that have ended are neither listed nor judged",
+                self.domains_left_out
             )?;
         }
         writeln!(f, "\nflows: {}", self.completeness)?;

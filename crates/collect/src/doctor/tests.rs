@@ -433,6 +433,19 @@ fn octets_behind_messages_are_a_hint() {
     assert_eq!(report.findings[0].evidence, "537 messages have octets behind their end");
 }
 
+/// What they have counted is in the totals, so that loss is seen.
+#[test]
+fn domains_without_diagnoses_are_counted() {
+    let mut machine = Machine { domains_left_out: 3, messages_longer: 1, ..Machine::default() };
+    machine.totals[Counter::RecordsStored as usize] = 99;
+    machine.totals[Counter::RecordsLost as usize] = 1;
+    let report = Doctor::default().report(&[], &machine);
+    let text = report.to_string();
+    let expected = "\n3 more Observation Domains of connections that have ended are neither listed nor judged\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("1 records lost on the way"), "{text}");
+}
+
 /// The agent numbers its datagrams one after the other, and leaves out samples.
 #[test]
 fn lost_flow_samples_are_loss() {

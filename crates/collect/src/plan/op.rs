@@ -45,7 +45,7 @@ pub(crate) struct TimeField {
     /// Of an uptime, the field with the time that it counts from.
     pub init_time: Option<u16>,
     /// The fields that have the time of records where it is 0, by their place in [`crate::plan::Plan::other_times`].
-    pub others: Option<usize>,
+    pub others: Option<u16>,
 }
 
 impl TimeField {

@@ -156,6 +156,19 @@ fn counters_after_the_observation_point_are_those_of_the_flow_where_it_has_no_ot
     assert_eq!(placed(&[(0, 171, 8), (0, 172, 8)]), (vec![Column::Bytes, Column::Packets], vec![]));
     let both = vec![Column::Packets, Column::Bytes, Column::BytesOut, Column::PacketsOut];
     assert_eq!(placed(&[(0, 1, 4), (0, 2, 4), (0, 23, 4), (0, 24, 4)]), (both, vec![]));
+    // octets before it and packets after it are not of one place
+    assert_eq!(placed(&[(0, 1, 4), (0, 24, 4)]), (vec![Column::Bytes, Column::PacketsOut], vec![]));
+    assert_eq!(placed(&[(0, 2, 4), (0, 23, 4)]), (vec![Column::Packets, Column::BytesOut], vec![]));
+    // subTemplateMultiList and ipHeaderPacketSection, which may have those of the flow
+    let out = vec![Column::BytesOut, Column::PacketsOut];
+    for id in [293, 313] {
+        let fields = [(0, 23, 4), (0, 24, 4), (0, id, VARIABLE_LENGTH)];
+        assert_eq!(placed(&fields), (out.clone(), vec![id]));
+    }
+    // of packets whose addresses are there, the section is not read
+    let fields = [(0, 8, 4), (0, 12, 4), (0, 23, 4), (0, 24, 4), (0, 313, VARIABLE_LENGTH)];
+    let columns = vec![Column::SrcAddr, Column::DstAddr, Column::Bytes, Column::Packets];
+    assert_eq!(placed(&fields), (columns, vec![313]));
 }
 
 #[test]
@@ -212,7 +225,8 @@ fn forms_of_times_are_a_choice_and_one_is_none() {
     let plan = compile(&template(&[(0, 22, 4), (0, 150, 4), (0, 150, 4), (0, 152, 8)]), true);
     let time = |field, form, others| TimeField { field, form, init_time: None, others };
     assert_eq!(plan.ops, [Op::Time { column: Column::Start, time: time(3, TimeForm::Millis, Some(0)) }]);
-    assert_eq!(plan.other_times, [[time(1, TimeForm::Seconds, None), time(0, TimeForm::Uptime, None)]]);
+    let others: Box<[_]> = Box::new([time(1, TimeForm::Seconds, None), time(0, TimeForm::Uptime, None)]);
+    assert_eq!(plan.other_times, [others]);
     let plan = compile(&template(&[(0, 22, 4), (0, 153, 8)]), true);
     assert_eq!((plan.other_times.len(), plan.needs_uptime), (0, true));
 }
@@ -236,7 +250,7 @@ fn a_duration_is_kept_where_no_column_holds_it() {
 #[test]
 fn few_fields_of_text_are_looked_at_for_one_column() {
     let plan = compile(&template(&[(35632, 188, 8); 200]), false);
-    assert_eq!(plan.texts, [TextFields { column: Column::ServerName, fields: vec![0, 1, 2, 3] }]);
+    assert_eq!(plan.texts, [TextFields { column: Column::ServerName, fields: Box::from([0, 1, 2, 3]) }]);
     let kept = plan.leftovers.iter().filter(|leftover| leftover.texts.is_none()).count();
     assert_eq!((plan.leftovers.len(), kept), (200, 196), "the others are kept as they are");
 }
@@ -246,7 +260,7 @@ fn few_fields_of_text_are_looked_at_for_one_column() {
 fn ports_of_two_transports_are_a_choice() {
     let plan = compile(&template(&[(0, 182, 2), (0, 180, 2)]), false);
     assert_eq!(plan.ops, [Op::Chosen { column: Column::SrcPort, choice: 0 }]);
-    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::FirstSet, fields: vec![1, 0] }]);
+    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::FirstSet, fields: Box::from([1, 0]) }]);
     // one of them is no choice, and neither is the same of two headers: the innermost is meant
     let plan = compile(&template(&[(0, 182, 2), (0, 181, 2)]), false);
     let expected = [(Column::SrcPort, 0), (Column::DstPort, 1)].map(|(column, field)| Op::Number { column, field });
@@ -264,7 +278,12 @@ fn ports_of_two_transports_are_a_choice() {
 fn types_of_both_versions_of_icmp_are_a_choice_by_the_protocol() {
     let plan = compile(&template(&[(0, 4, 1), (0, 178, 1), (0, 176, 1)]), false);
     assert!(plan.ops.contains(&Op::Chosen { column: Column::IcmpType, choice: 0 }));
-    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::IcmpVersion(0), fields: vec![2, 1] }]);
+    let rule = ChoiceRule::IcmpVersion { protocol: 0, types: Some((2, 1)) };
+    assert_eq!(plan.choices, [Choice { rule, fields: Box::from([2, 1]) }]);
+    // of codes with one type there is none to go by
+    let plan = compile(&template(&[(0, 4, 1), (0, 178, 1), (0, 177, 1), (0, 179, 1)]), false);
+    let rule = ChoiceRule::IcmpVersion { protocol: 0, types: None };
+    assert_eq!(plan.choices, [Choice { rule, fields: Box::from([2, 3]) }]);
     let plan = compile(&template(&[(0, 4, 1), (0, 178, 1)]), false);
     assert!(plan.ops.contains(&Op::Number { column: Column::IcmpType, field: 1 }));
 }
@@ -273,9 +292,9 @@ fn types_of_both_versions_of_icmp_are_a_choice_by_the_protocol() {
 fn lengths_of_prefixes_of_both_families_are_a_choice_by_the_addresses() {
     let plan = compile(&template(&[(0, 9, 1), (0, 29, 1), (0, 12, 4), (0, 28, 16)]), false);
     let rule = ChoiceRule::Family(FamilyFields([None, Some((2, 3))]));
-    assert_eq!(plan.choices, [Choice { rule, fields: vec![0, 1] }]);
+    assert_eq!(plan.choices, [Choice { rule, fields: Box::from([0, 1]) }]);
     let plan = compile(&template(&[(0, 9, 1), (0, 29, 1), (0, 12, 4)]), false);
-    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::FirstSet, fields: vec![0, 1] }]);
+    assert_eq!(plan.choices, [Choice { rule: ChoiceRule::FirstSet, fields: Box::from([0, 1]) }]);
 }
 
 #[test]

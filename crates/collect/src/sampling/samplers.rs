@@ -7,7 +7,7 @@ use std::hash::Hash;
 use super::fields::SamplerFields;
 use super::part::{Part, Parts, Sampler};
 use super::rate::Rate;
-use super::sequence::SequenceSelectors;
+use super::sequence::{SelectionSequence, SequenceSelectors};
 use crate::records::Records;
 
 /// Most samplers of a kind (numbered, of each kind of part, Selection Sequences, filters) of one domain that are
@@ -37,10 +37,11 @@ struct PartSamplers {
     intervals: Map<(Part, u64), u32>,
     /// Of each kind of part for which there are any.
     tallies: Vec<Tally>,
-    /// The Selectors of Selection Sequences.
-    sequences: Map<u64, SequenceSelectors>,
+    sequences: Map<u64, SelectionSequence>,
     /// Selectors that were reported as filters which match properties, and whether they still are.
     filters: Map<u64, bool>,
+    /// How often an interval with a number or a filter was set: intervals of sequences hold until then.
+    selectors_generation: u64,
 }
 
 /// What the intervals of all parts of a kind have in common.
@@ -245,16 +246,14 @@ impl Samplers {
         self.of_parts.as_deref().is_some_and(|parts| !parts.sequences.is_empty())
     }
 
-    /// The interval of a Selection Sequence: the product of those of its Selectors, since each selects from what the one
-    /// before it has selected. There is none while one of them is not known, or beyond 32 bits.
+    /// The interval of a Selection Sequence: the product of those of its Selectors.
     pub(crate) fn of_sequence(&self, sequence: u64) -> Option<u32> {
         let parts = self.of_parts.as_deref()?;
         let interval = |selector: u64| match parts.filters.get(&selector) {
             Some(true) => Some(1),
             _ => self.numbered(selector),
         };
-        let (first, others) = parts.sequences.get(&sequence)?.numbers().split_first()?;
-        others.iter().try_fold(interval(*first)?, |product, selector| product.checked_mul(interval(*selector)?))
+        parts.sequences.get(&sequence)?.interval(parts.selectors_generation, interval)
     }
 }
 
@@ -274,7 +273,7 @@ impl Samplers {
         let filters = self.of_parts.iter().flat_map(|parts| parts.filters.iter());
         StoredSamplers {
             intervals: self.all().collect(),
-            sequences: sequences.map(|(&sequence, &selectors)| (sequence, selectors)).collect(),
+            sequences: sequences.map(|(&number, sequence)| (number, sequence.selectors())).collect(),
             filters: filters.filter(|(_, matches)| **matches).map(|(&selector, _)| selector).collect(),
         }
     }
@@ -291,7 +290,10 @@ impl Samplers {
     pub(crate) fn remove(&mut self, sampler: Sampler) {
         match sampler {
             Sampler::Any => self.any = None,
-            Sampler::Numbered(id) => drop(self.by_id.remove(&id)),
+            Sampler::Numbered(id) => {
+                self.by_id.remove(&id);
+                self.end_selectors_generation();
+            }
             Sampler::Of(part, number) => {
                 if let Some(parts) = &mut self.of_parts {
                     parts.remove(part, number);
@@ -304,9 +306,19 @@ impl Samplers {
     fn set_within(&mut self, sampler: Sampler, interval: u32, limit: usize) -> PreviousValue<u32> {
         match sampler {
             Sampler::Any => PreviousValue::Known(self.any.replace(interval)),
-            Sampler::Numbered(id) => set_within(&mut self.by_id, limit, id, interval),
+            Sampler::Numbered(id) => {
+                self.end_selectors_generation();
+                set_within(&mut self.by_id, limit, id, interval)
+            }
             Sampler::Of(..) if limit == 0 && self.of_parts.is_none() => PreviousValue::OverLimit,
             Sampler::Of(part, number) => self.of_parts.get_or_insert_default().set((part, number), interval, limit),
+        }
+    }
+
+    /// Takes that a Selector is not what it was: the intervals of sequences are to be computed again.
+    fn end_selectors_generation(&mut self) {
+        if let Some(parts) = &mut self.of_parts {
+            parts.selectors_generation += 1;
         }
     }
 
@@ -320,7 +332,8 @@ impl Samplers {
         if limit == 0 && self.of_parts.is_none() {
             return PreviousValue::OverLimit;
         }
-        set_within(&mut self.of_parts.get_or_insert_default().sequences, limit, sequence, selectors)
+        let sequences = &mut self.of_parts.get_or_insert_default().sequences;
+        set_within(sequences, limit, sequence, SelectionSequence::new(selectors)).map(|known| known.selectors())
     }
 
     /// Sets that a Selector matches properties; there may be so many of them.
@@ -328,11 +341,13 @@ impl Samplers {
         if limit == 0 && self.of_parts.is_none() {
             return PreviousValue::OverLimit;
         }
+        self.end_selectors_generation();
         set_within(&mut self.of_parts.get_or_insert_default().filters, limit, selector, true)
     }
 
     /// Takes that a Selector does not match properties. Returns whether it did before.
     fn end_filter(&mut self, selector: u64) -> bool {
+        self.end_selectors_generation();
         let filters = self.of_parts.as_deref_mut().map(|parts| &mut parts.filters);
         filters.and_then(|filters| filters.get_mut(&selector)).is_some_and(std::mem::take)
     }
@@ -426,6 +441,16 @@ enum PreviousValue<V> {
     New,
     /// It would be one too many, and was not set.
     OverLimit,
+}
+
+impl<V> PreviousValue<V> {
+    fn map<U>(self, of_value: impl FnOnce(V) -> U) -> PreviousValue<U> {
+        match self {
+            Self::Known(before) => PreviousValue::Known(before.map(of_value)),
+            Self::New => PreviousValue::New,
+            Self::OverLimit => PreviousValue::OverLimit,
+        }
+    }
 }
 
 /// Sets what is known of a sampler. A new one is only added while there are fewer than so many.

@@ -3,12 +3,15 @@
 //! Times are those of the processor, the least of several rounds of one run, and only their ratios count. Whoever finds a
 //! datagram that costs more adds it here.
 
+mod captures;
+
 use std::time::Duration;
 
+use arrow::datatypes::UInt32Type;
 use nix::time::{ClockId, clock_gettime};
 use weir_collect::spool::Spool;
 use weir_collect::{Decoder, Limits, Session, Transport};
-use weir_flow::Counter;
+use weir_flow::{Column, Counter};
 use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix};
 
 use crate::{EXPORT_SECS, RECEIVED_MS, counting, source};
@@ -527,6 +530,25 @@ fn new_samplers() -> Load {
     Load { setup, measured: datagrams(200), limits, ..Load::default() }
 }
 
+/// Records of one octet, each of another Selection Sequence, which has as many Selectors as are looked at.
+fn selection_sequences() -> Load {
+    let mut sender = Sender::new(1);
+    // selectorId and samplingInterval; selectionSequenceId and four times selectorId
+    let samplers = of_fields(256, [FieldSpecifier::iana(302, 2), FieldSpecifier::iana(34, 1)], 1);
+    let selectors = (0..4).map(|_| FieldSpecifier::iana(302, 2));
+    let sequences = of_fields(257, [FieldSpecifier::iana(301, 1)].into_iter().chain(selectors), 1);
+    let flows = of_fields(258, [FieldSpecifier::iana(301, 1)], 0);
+    let mut setup: Vec<_> = [samplers, sequences, flows].iter().map(|template| sender.template(template)).collect();
+    let intervals: Vec<u8> = (0..1_024_u16).flat_map(|id| [&id.to_be_bytes()[..], &[3]].concat()).collect();
+    let of_sequence = |number: u8| (0..4).flat_map(move |at| (u16::from(number) * 4 + at).to_be_bytes());
+    let of_sequences = (0..=u8::MAX).flat_map(|number| std::iter::once(number).chain(of_sequence(number)));
+    setup.push(sender.raw(&set(256, &intervals)));
+    setup.push(sender.raw(&set(257, &of_sequences.collect::<Vec<u8>>())));
+    let records: Vec<u8> = (0..DATAGRAM_OCTETS).map(|number| number as u8).collect();
+    let measured = (0..200).map(|_| sender.raw(&set(258, &records))).collect();
+    Load { setup, measured, ..Load::default() }
+}
+
 /// Options about the same things, with another name each time.
 fn options_that_change() -> Load {
     let template = of_fields(256, [FieldSpecifier::iana(145, 4), FieldSpecifier::iana(82, 4)], 1);
@@ -576,6 +598,7 @@ fn no_octet_costs_much_more_than_others() {
         ("domains of a connection", domains_of_a_connection()),
         ("domains of a connection that ends", domains_of_a_connection_that_ends()),
         ("new samplers", new_samplers()),
+        ("Selection Sequences", selection_sequences()),
     ];
     let loads =
         loads.into_iter().map(|load| (load, TIMES_MAX)).chain(dear.into_iter().map(|load| (load, DEAR_TIMES_MAX)));
@@ -594,6 +617,20 @@ fn no_octet_costs_much_more_than_others() {
         }
     }
     assert!(failures.is_empty(), "{failures:?}");
+}
+
+/// A load whose records have no interval would not show what it costs to find one.
+#[test]
+fn records_of_selection_sequences_have_the_product_of_four_intervals() {
+    let mut load = selection_sequences();
+    load.measured.truncate(1);
+    let mut decoder = Decoder::new(load.limits.clone());
+    decode(&mut decoder, None, &load, false);
+    while !decoder.take_delivery().is_empty() {}
+    decode(&mut decoder, None, &load, true);
+    let flows = decoder.take_delivery().flows.expect("flows");
+    let intervals = flows.primitive::<UInt32Type>(Column::SamplingInterval).expect("column");
+    assert_eq!(intervals.values(), &[81; DATAGRAM_OCTETS]);
 }
 
 /// What is refused costs less than what is replaced, and would hide what that costs.

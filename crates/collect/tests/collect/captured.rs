@@ -12,10 +12,10 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 
 /// A capture of IPv4 and IPv6 packets (link type RAW), as the pcap format has it.
-struct Capture(Vec<u8>);
+pub(crate) struct Capture(pub(crate) Vec<u8>);
 
 impl Capture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let words = [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 0x0001_0000, 101];
         Self(words.iter().flat_map(|word| word.to_be_bytes()).collect())
     }
@@ -29,7 +29,7 @@ impl Capture {
     }
 
     /// Adds a segment from this port to port 4739.
-    fn segment(&mut self, port: u16, sequence: u32, flags: u8, payload: &[u8]) {
+    pub(crate) fn segment(&mut self, port: u16, sequence: u32, flags: u8, payload: &[u8]) {
         let packet = ipv4(0, &segment(port, sequence, flags, payload));
         self.packet(&packet, packet.len());
     }
@@ -185,6 +185,13 @@ fn the_doctor_sees_every_connection_and_those_that_are_encrypted() {
     outcome.expect("read");
     let exporters: Vec<_> = report.exporters.iter().map(|exporter| (exporter.port, exporter.records)).collect();
     assert_eq!((exporters, report.connections_encrypted), (vec![(40_000, 1), (40_001, 1)], 0));
+    // another connection from the same port, with as much in it
+    let stream = [templates_only(0), data(0, &[3])].concat();
+    capture.segment(40_001, 9_999, SYN, &[]);
+    capture.segment(40_001, 10_000, ACK | FIN, &stream);
+    let (report, _) = examine_capture(capture.0.as_slice(), Limits::default());
+    let exporters: Vec<_> = report.exporters.iter().map(|exporter| (exporter.port, exporter.records)).collect();
+    assert_eq!(exporters, [(40_000, 1), (40_001, 1), (40_001, 1)]);
     // a ClientHello of TLS (RFC 8446 section 5.1)
     capture.segment(40_002, 100, ACK, &[22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]);
     let (report, _) = examine_capture(capture.0.as_slice(), Limits::default());

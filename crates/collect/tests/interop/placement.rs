@@ -185,7 +185,7 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
             cells.insert(column, Cell::Number(bits[0] | bits[1]));
         }
     }
-    if let Some(octets) = frame_octets(record).filter(|_| !winners.contains_key(&Column::Bytes)) {
+    if let Some(octets) = frame_octets(record, &winners) {
         cells.insert(Column::Bytes, Cell::Number(octets));
     }
     let of_icmp = matches!(cells.get(&Column::Protocol), Some(Cell::Number(1 | 58)));
@@ -297,7 +297,7 @@ fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
     match (column, protocol) {
         (Column::IcmpType | Column::IcmpCode, Some(protocol)) => match value::be_uint(&protocol.octets)? {
             1 => Some(fields[0]),
-            58 => Some(fields[1]),
+            58 => Some(fields[usize::from(!has_icmpv6_as_icmp(record))]),
             _ => None,
         },
         (Column::SrcMask | Column::DstMask, _) if is_ipv6(record).is_some() => {
@@ -308,6 +308,11 @@ fn meant(column: Column, fields: &[usize], record: &Record) -> Option<usize> {
             set.or(fields.first()).copied()
         }
     }
+}
+
+/// Whether a record of ICMPv6 has its type in the field of ICMP: its own is there and says 0, which is no type.
+fn has_icmpv6_as_icmp(record: &Record) -> bool {
+    record.iana(176).is_some_and(is_set) && record.iana(178).is_some_and(|of_ipv6| !is_set(of_ipv6))
 }
 
 /// Addresses of both families for one column: the one that is set, the innermost when both are, that of the flow's
@@ -336,15 +341,24 @@ const INNERMOST: [Column; 7] = [
     Column::Tos,
 ];
 
-/// Counters after the Observation Point, and those that they are where a record has none of these.
+/// Counters after the Observation Point, and those that they are where a record has none of these, nor may have them in a
+/// list or a section of a packet.
 pub(crate) const COUNTERS_OUT: [(Column, Column); 2] =
     [(Column::BytesOut, Column::Bytes), (Column::PacketsOut, Column::Packets)];
 
 /// Octets of frames in a record that has no others, nor a list or a section of a packet that may have them.
-fn frame_octets(record: &Record) -> Option<u64> {
-    let elsewhere = [104, 291, 292, 293, 313, 315];
-    let is_elsewhere = elsewhere.iter().any(|id| record.iana(*id).is_some());
-    record.iana(352).filter(|_| !is_elsewhere).and_then(|field| value::be_uint(&field.octets))
+fn frame_octets(record: &Record, winners: &BTreeMap<Column, Vec<usize>>) -> Option<u64> {
+    let has_column = |column: &Column| winners.contains_key(column);
+    let has_others = has_column(&Column::Bytes) || has_nested(record, has_column);
+    record.iana(352).filter(|_| !has_others).and_then(|field| value::be_uint(&field.octets))
+}
+
+/// Whether a record has a list, or a section of a packet whose addresses it does not have: the counters of the flow may
+/// be in there.
+fn has_nested(record: &Record, has_column: impl Fn(&Column) -> bool) -> bool {
+    let has_any = |ids: &[u16]| ids.iter().any(|id| record.iana(*id).is_some());
+    let has_addresses = has_column(&Column::SrcAddr) || has_column(&Column::DstAddr);
+    has_any(&[291, 292, 293]) || has_any(&[104, 313, 315, 316]) && !has_addresses
 }
 
 /// Which fields fill which column: the one whose element stands first in the table of columns, and of an address
@@ -357,11 +371,12 @@ fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
             claims.entry(column).or_default().push((rank, position));
         }
     }
-    for (counter_out, counter) in COUNTERS_OUT {
-        if !claims.contains_key(&counter)
-            && let Some(of_out) = claims.remove(&counter_out)
-        {
-            claims.insert(counter, of_out);
+    let has_column = |column: &Column| claims.contains_key(column);
+    if !COUNTERS_OUT.iter().any(|(_, counter)| has_column(counter)) && !has_nested(record, has_column) {
+        for (counter_out, counter) in COUNTERS_OUT {
+            if let Some(of_out) = claims.remove(&counter_out) {
+                claims.insert(counter, of_out);
+            }
         }
     }
     let winner = |(column, claims): (Column, Vec<(usize, usize)>)| {

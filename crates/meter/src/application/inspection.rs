@@ -188,6 +188,9 @@ impl Inspector {
             if looks {
                 self.counts.packets += 1;
                 self.look(inspection, direction, sequence, payload);
+                if inspection.packets[direction as usize] >= PACKETS_MAX {
+                    self.end_direction(inspection, direction);
+                }
             }
         }
         let seen: u16 = inspection.packets.iter().map(|seen| u16::from(*seen)).sum();
@@ -218,7 +221,9 @@ impl Inspector {
             (State::Tls(handshake), Details::Tls(details)) => {
                 handshake.inspect(direction, &Segment { sequence, payload }, details, &mut shared)
             }
-            (State::Quic(connection), Details::Tls(details)) => connection.inspect(payload, details, &mut shared),
+            (State::Quic(connection), Details::Tls(details)) => {
+                connection.inspect(direction, payload, details, &mut shared)
+            }
             (State::Request(exchange), Details::Request(details)) => {
                 exchange.inspect(protocol, direction, payload, details)
             }
@@ -232,6 +237,20 @@ impl Inspector {
         };
         if verdict == Verdict::Done {
             inspection.state = State::Done;
+        }
+    }
+
+    /// Reports what came of a handshake of which no more is looked at: others need its buffer, and the flow may last
+    /// for hours.
+    fn end_direction(&mut self, inspection: &mut Inspection, direction: Direction) {
+        let Inspection { state, application, .. } = inspection;
+        let mut shared = Shared { limits: self.limits, buffers_held: &mut self.buffers_held, counts: &mut self.counts };
+        match (state, &mut application.details) {
+            (State::Tls(handshake), Details::Tls(details)) => handshake.end_direction(direction, details, &mut shared),
+            (State::Quic(connection), Details::Tls(details)) => {
+                connection.end_direction(direction, details, &mut shared);
+            }
+            _ => {}
         }
     }
 

@@ -202,6 +202,13 @@ impl Handshake {
         report(body, length, self.carrier(), details, shared);
     }
 
+    /// Reports what there is of a `ClientHello` from this direction, of which no more packets are looked at.
+    pub(super) fn end_direction(&mut self, direction: Direction, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+        if matches!(self.client, Client::Begun { direction: client, .. } if client == direction) {
+            self.settle(details, shared);
+        }
+    }
+
     /// Tells what there is of a `ClientHello` whose rest never came.
     pub(super) fn conclude(mut self, details: &mut TlsDetails, shared: &mut Shared<'_>) {
         self.settle(details, shared);

@@ -84,6 +84,8 @@ pub(super) struct Tcp {
     syn_us: Option<i64>,
     answer_us: Option<i64>,
     ack_us: Option<i64>,
+    /// Whether a SYN came after the answer and before that ACK.
+    is_ambiguous: bool,
 }
 
 impl Tcp {
@@ -108,8 +110,11 @@ impl Tcp {
 
     fn handshake(&mut self, flags: u16, time_us: i64) {
         match (flags & (SYN | ACK), self.syn_us, self.answer_us) {
-            // one that is sent again was not answered, or its answer was lost: the wait for that is no round trip
-            (SYN, ..) if self.ack_us.is_none() => (self.syn_us, self.answer_us) = (Some(time_us), None),
+            // one that is sent again was not answered: the wait for that is no round trip
+            (SYN, _, None) => self.syn_us = Some(time_us),
+            // The answer was lost, or is on its way for longer than the client waits: whether the ACK will be for that
+            // or for the answer to this one cannot be known (Karn's algorithm, RFC 6298 section 3).
+            (SYN, _, Some(_)) if self.ack_us.is_none() => self.is_ambiguous = true,
             (both, Some(_), None) if both == SYN | ACK => self.answer_us = Some(time_us),
             (ACK, Some(_), Some(_)) if self.ack_us.is_none() => self.ack_us = Some(time_us),
             _ => {}
@@ -118,8 +123,12 @@ impl Tcp {
 
     /// Microseconds from the SYN that was answered to the ACK that ends the handshake.
     fn round_trip_us(&self) -> Option<u32> {
-        self.answer_us?;
-        u32::try_from(self.ack_us? - self.syn_us?).ok()
+        u32::try_from(self.acknowledged_us()? - self.syn_us?).ok()
+    }
+
+    /// When the ACK came that ends the handshake, if it can only be for the answer that was seen first.
+    fn acknowledged_us(&self) -> Option<i64> {
+        self.ack_us.filter(|_| !self.is_ambiguous)
     }
 
     /// Writes what has no column.
@@ -137,7 +146,7 @@ impl Tcp {
         if let Some(server) = latency(self.syn_us, self.answer_us) {
             elements.push(NTOP, SERVER_LATENCY, &server);
         }
-        if let Some(client) = latency(self.answer_us, self.ack_us) {
+        if let Some(client) = latency(self.answer_us, self.acknowledged_us()) {
             elements.push(NTOP, CLIENT_LATENCY, &client);
         }
     }

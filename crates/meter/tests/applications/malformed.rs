@@ -57,11 +57,14 @@ fn damaged_packets_are_inspected() {
     assert!(inspector.counts().malformed > 0);
 }
 
+/// A record of a `ClientHello` whose rest does not come.
+fn begun_hello() -> Vec<u8> {
+    [&b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03"[..], &[7; 60]].concat()
+}
+
 #[test]
 fn buffers_are_limited_and_refusals_counted() {
-    // A record of a `ClientHello` whose rest does not come.
-    let mut hello = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03".to_vec();
-    hello.extend([7; 60]);
+    let hello = begun_hello();
     let mut inspector = Inspector::new(Limits { buffers_max: 2 });
     let mut inspections: Vec<_> = (0..5).map(|port| Inspection::new(6, 50_000 + port, 443)).collect();
     for inspection in &mut inspections {
@@ -71,5 +74,46 @@ fn buffers_are_limited_and_refusals_counted() {
     for inspection in inspections {
         assert_eq!(inspector.conclude(inspection).name(), Some("tls"));
     }
+    assert_eq!(inspector.buffers_held(), 0);
+}
+
+/// Packets behind the last one that is looked at cannot fill the hole, and the flow may last for hours.
+#[test]
+fn a_hello_with_a_hole_keeps_no_buffer_when_no_more_is_looked_at() {
+    let hello = begun_hello();
+    let mut inspector = Inspector::new(Limits { buffers_max: 1 });
+    let mut inspections: Vec<_> = (0..2).map(|port| Inspection::new(6, 50_000 + port, 443)).collect();
+    for inspection in &mut inspections {
+        inspector.inspect(inspection, Direction::Forward, Some(1), &hello);
+        inspector.inspect(inspection, Direction::Forward, Some(200), &[7; 20]);
+        // those of the other direction are not counted with it
+        for _ in 0..4 {
+            inspector.inspect(inspection, Direction::Reverse, Some(1), &[9; 20]);
+        }
+        inspector.inspect(inspection, Direction::Forward, Some(220), &[7; 20]);
+        assert_eq!(inspector.buffers_held(), 1);
+        inspector.inspect(inspection, Direction::Forward, Some(240), &[7; 20]);
+        assert_eq!(inspector.buffers_held(), 0);
+    }
+    assert_eq!(inspector.counts().buffers_refused, 0);
+    for inspection in inspections {
+        assert_eq!(inspector.conclude(inspection).name(), Some("tls"));
+    }
+}
+
+/// The same of QUIC: a client that sends its first Initial packet, which has 1182 of 1578 octets, again and again.
+#[test]
+fn a_hello_of_quic_keeps_no_buffer_when_no_more_is_looked_at() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    let path = corpus.join("ntop+nDPI/tests/cfgs/default/pcap/quic_frags_ch_in_multiple_packets.pcapng");
+    let packets = payloads(&path);
+    let (protocol, (source, destination), initial) = &packets[0];
+    let mut inspector = Inspector::default();
+    let mut inspection = Inspection::new(*protocol, *source, *destination);
+    for held in [1, 1, 1, 0] {
+        inspector.inspect(&mut inspection, Direction::Forward, None, initial);
+        assert_eq!(inspector.buffers_held(), held);
+    }
+    assert_eq!(inspector.conclude(inspection).name(), Some("quic"));
     assert_eq!(inspector.buffers_held(), 0);
 }

@@ -130,7 +130,7 @@ impl Capture {
                 let ports = headers.ports.unwrap_or_default();
                 firsts.entry(id).or_default().push(First { number, protocol: ip.protocol, ports, is_carrier: false });
             }
-            if let Some((id, ip)) = carrier(packet) {
+            for (id, ip) in carriers(packet) {
                 let first = First { number, protocol: ip.protocol, ports: (0, 0), is_carrier: true };
                 firsts[1].entry(id).or_default().push(first);
             }
@@ -204,11 +204,12 @@ fn fragment_id(ip: &Ip<'_>) -> Option<FragmentId> {
     Some((address(ip.source)?, address(ip.destination)?, protocol, ip.fragment?.identification))
 }
 
-/// The outermost packet, where this is its first fragment and carries another packet.
-fn carrier<'p>(packet: &'p Packet<'_>) -> Option<(FragmentId, &'p Ip<'p>)> {
-    let (ip, carried) = (packet.outer.ip.as_ref()?, packet.inner()?.ip.as_ref()?);
-    let id = fragment_id(ip).filter(|_| ip.octets.as_ptr() != carried.octets.as_ptr())?;
-    Some((id, ip))
+/// The outermost packet and one in a tunnel, where these are their first fragments and carry another packet.
+fn carriers<'p>(packet: &'p Packet<'_>) -> impl Iterator<Item = (FragmentId, &'p Ip<'p>)> {
+    let carried = packet.inner().and_then(|inner| inner.ip.as_ref()).map(|ip| ip.octets.as_ptr());
+    let candidates = [packet.outer.ip.as_ref(), packet.fragmented.as_ref().map(|(ip, _)| ip)];
+    let is_carrier = move |ip: &&Ip<'_>| carried.is_some_and(|carried| carried != ip.octets.as_ptr());
+    candidates.into_iter().flatten().filter(is_carrier).filter_map(|ip| Some((fragment_id(ip)?, ip)))
 }
 
 /// The first fragment before this one, or else the next after it.

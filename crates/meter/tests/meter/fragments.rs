@@ -141,16 +141,25 @@ fn rows(batch: &FlowBatch) -> Vec<Row> {
 /// The flows of frames in this order and in the opposite one, of uniflows and of biflows, with one worker and with
 /// three; and how many frames are in none, since what they are fragments of carries a packet of these flows.
 fn check(frames: &[Vec<u8>], expected: &[Row], of_tunnels: u64) {
+    check_by(KeyHeaders::Inner, frames, expected, of_tunnels);
+}
+
+/// The same by these headers of packets in tunnels.
+fn check_by(headers: KeyHeaders, frames: &[Vec<u8>], expected: &[Row], of_tunnels: u64) {
     let reversed: Vec<_> = frames.iter().rev().cloned().collect();
     for (frames, workers) in [(frames, 1), (&reversed[..], 1), (frames, 3), (&reversed[..], 3)] {
         for is_biflow in [false, true] {
             for tunnel in [false, true] {
-                // the identifier and the addresses of the tunnel, which the other fragments do not have
-                let fields = KeyFields { tunnel, tunnel_endpoints: tunnel, ..KeyFields::default() };
-                let options = MeterOptions { fields, is_biflow, ..MeterOptions::default() };
-                let (batches, counts) = meter(frames, &options, workers);
-                assert_eq!(flows(&batches), expected, "{workers} workers, biflow {is_biflow}, tunnel {tunnel}");
-                assert_eq!((counts.fragments_of_tunnels, counts.fragments_without_first), (of_tunnels, 0));
+                for tunnel_endpoints in [false, true] {
+                    // the identifier and the addresses of the tunnel, which the other fragments do not have
+                    let fields = KeyFields { tunnel, tunnel_endpoints, headers, ..KeyFields::default() };
+                    let options = MeterOptions { fields, is_biflow, ..MeterOptions::default() };
+                    let (batches, counts) = meter(frames, &options, workers);
+                    let case = format!("{workers} workers, biflow {is_biflow}, {fields:?}");
+                    assert_eq!(flows(&batches), expected, "{case}");
+                    let fragments = (counts.fragments_of_tunnels, counts.fragments_without_first);
+                    assert_eq!(fragments, (of_tunnels, 0), "{case}");
+                }
             }
         }
     }
@@ -235,12 +244,24 @@ fn packets_in_tunnels_count_once_where_the_tunnel_is_in_fragments() {
 
 #[test]
 fn by_outer_headers_all_fragments_are_of_the_flow() {
-    let fields = KeyFields { headers: KeyHeaders::Outer, ..KeyFields::default() };
-    let options = MeterOptions { fields, ..MeterOptions::default() };
-    let (batches, counts) = meter(&tunnel_in_fragments(), &options, 2);
     let expected = ("9.9.9.1 9.9.9.2".to_owned(), [50_000, 4_789], UDP, 0, [700, 911_000]);
-    assert_eq!(flows(&batches), [expected]);
-    assert_eq!(counts.fragments_of_tunnels, 0);
+    check_by(KeyHeaders::Outer, &tunnel_in_fragments(), &[expected], 0);
+}
+
+/// The same frames in a provider bridge (IEEE 802.1Q clause 9.7), whose service all fragments show.
+#[test]
+fn tunnels_in_fragments_may_be_in_a_provider_bridge() {
+    let bridged = |frame: Vec<u8>| ethernet(0x88e7, &[&[0, 0, 1, 35][..], &frame].concat());
+    let frames: Vec<_> = tunnel_in_fragments().into_iter().map(bridged).collect();
+    check(&frames, &[("10.0.0.1 10.0.0.2".to_owned(), [1, 2], UDP, 0, [100, 894_000])], 600);
+    let outer = ("9.9.9.1 9.9.9.2".to_owned(), [50_000, 4_789], UDP, 0, [700, 911_000]);
+    check_by(KeyHeaders::Outer, &frames, &[outer], 0);
+    // nothing but links carries this one, which is in fragments itself
+    let datagram = udp([1111, 2222], &[7; 1600]);
+    let frames: Vec<_> = ipv4_fragments(UDP, HOSTS, 77, &datagram, 800).into_iter().map(bridged).collect();
+    let own = ("10.0.0.1 10.0.0.2".to_owned(), [1111, 2222], UDP, 0, [3, 3 * 20 + 1608]);
+    check(&frames, std::slice::from_ref(&own), 0);
+    check_by(KeyHeaders::Outer, &frames, &[own], 0);
 }
 
 #[test]
@@ -255,12 +276,41 @@ fn fragments_in_fragments_have_the_ports_of_their_packet() {
     check(&carried.collect::<Vec<_>>(), &[expected], 2);
 }
 
+/// 100 packets of GRE (RFC 2784) with a packet of 3000 octets, each in three fragments, which are in VXLAN one by one.
+fn tunnel_in_fragments_in_a_tunnel() -> Vec<Vec<u8>> {
+    const GRE: u8 = 47;
+    const ROUTERS: [u32; 2] = [0xac10_0001, 0xac10_0002];
+    let inner = ipv4(UDP, 0, HOSTS, (0, 0, false), &udp([1, 2], &[7; 2972]));
+    let gre = [&[0, 0, 8, 0][..], &inner].concat();
+    let carried = (0..100).flat_map(|number| ipv4_fragments(GRE, ROUTERS, number, &gre, 1200));
+    carried.map(|frame| vxlan(0x0800, &frame[14..])).collect()
+}
+
+/// tshark finds 100 packets within, and octets are those of their headers.
+#[test]
+fn packets_count_once_where_a_tunnel_in_a_tunnel_is_in_fragments() {
+    let expected = ("10.0.0.1 10.0.0.2".to_owned(), [1, 2], UDP, 0, [100, 300_000]);
+    let carried = tunnel_in_fragments_in_a_tunnel();
+    assert_eq!(carried.len(), 300);
+    let whole = (0..).zip(&carried);
+    let whole: Vec<_> =
+        whole.flat_map(|(number, datagram)| ipv4_fragments(UDP, CARRIERS, number, datagram, 1480)).collect();
+    assert_eq!(whole.len(), 300);
+    check(&whole, std::slice::from_ref(&expected), 200);
+    // the packets around are in fragments as well, two of each but the last of three, which is shorter
+    let pieces = (0..).zip(&carried);
+    let pieces: Vec<_> =
+        pieces.flat_map(|(number, datagram)| ipv4_fragments(UDP, CARRIERS, number, datagram, 800)).collect();
+    assert_eq!(pieces.len(), 500);
+    check(&pieces, &[expected], 400);
+}
+
 /// What carries no IP is metered itself, and so are all of its fragments.
 #[test]
 fn a_tunnel_packet_without_ip_has_all_of_its_fragments() {
     let arp = vxlan(0x0806, &[0; 2000]);
     let expected = ("9.9.9.1 9.9.9.2".to_owned(), [50_000, 4_789], UDP, 0, [2, 2 * 20 + 2030]);
-    let (batches, counts) = meter(&ipv4_fragments(UDP, CARRIERS, 1, &arp, 1480), &MeterOptions::default(), 2);
-    assert_eq!(flows(&batches), [expected]);
-    assert_eq!((counts.fragments_of_tunnels, counts.fragments_without_first), (0, 0));
+    let frames = ipv4_fragments(UDP, CARRIERS, 1, &arp, 1480);
+    check(&frames, std::slice::from_ref(&expected), 0);
+    check_by(KeyHeaders::Outer, &frames, &[expected], 0);
 }

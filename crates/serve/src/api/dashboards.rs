@@ -110,6 +110,7 @@ pub(crate) async fn show(
     params(
         ("name" = String, Path, description = "The name of the dashboard"),
         ("If-Match" = Option<String>, Header, description = "The `etag` of the file that the change is based on"),
+        ("If-None-Match" = Option<String>, Header, description = "`*` for a new dashboard: it is refused when there is one of the name"),
     ),
     responses((status = 200, body = DashboardBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
@@ -123,9 +124,9 @@ pub(crate) async fn put(
     asker.needs(Role::Analyst)?;
     asker.needs_all_flows()?;
     let (files, line) = (files(&service), format!("dashboard put {name}"));
-    let work = move |_: &Turn| {
+    let work = move |turn: &Turn| {
         parse(&text)?;
-        files.write(&name, &text, &based_on)?;
+        files.of_turn(turn).write(&name, &text, &based_on)?;
         answer(name, text)
     };
     service.questions.answer(&asker, line, work).await
@@ -149,7 +150,8 @@ pub(crate) async fn delete(
     asker.needs(Role::Analyst)?;
     asker.needs_all_flows()?;
     let (files, line) = (files(&service), format!("dashboard delete {name}"));
-    service.questions.answer(&asker, line, move |_: &Turn| files.remove(&name, &based_on)).await?;
+    let work = move |turn: &Turn| files.of_turn(turn).remove(&name, &based_on);
+    service.questions.answer(&asker, line, work).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -5,7 +5,7 @@ mod words;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection, StringRejection};
 use axum::extract::{FromRequest, FromRequestParts, Json, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use crate::access::Asker;
@@ -41,19 +41,28 @@ impl<S: Send + Sync> FromRequestParts<S> for PathText {
     }
 }
 
-/// The header `If-Match` (RFC 9110 section 13.1.1): tags of what a change is based on.
+/// The headers `If-Match` and `If-None-Match` (RFC 9110 sections 13.1.1 and 13.1.2): tags of what a change is based on, and of
+/// what must not be there.
 #[derive(Debug)]
-pub(crate) struct IfMatch(pub(crate) Option<String>);
+pub(crate) struct IfMatch {
+    pub(crate) tags: Option<String>,
+    pub(crate) none_of: Option<String>,
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let values = parts.headers.get_all(header::IF_MATCH);
-        // one that is no text is no tag of ours, and does not make the change an unconditional one
-        let tags = || values.iter().map(|value| value.to_str().unwrap_or_default()).collect::<Vec<_>>().join(",");
-        Ok(Self(parts.headers.contains_key(header::IF_MATCH).then(tags)))
+        Ok(Self { tags: tags(parts, header::IF_MATCH), none_of: tags(parts, header::IF_NONE_MATCH) })
     }
+}
+
+/// The tags that a header lists; `None` without the header.
+fn tags(parts: &Parts, name: HeaderName) -> Option<String> {
+    let values = parts.headers.get_all(&name);
+    // one that is no text is no tag of ours, and does not make the change an unconditional one
+    let tags = || values.iter().map(|value| value.to_str().unwrap_or_default()).collect::<Vec<_>>().join(",");
+    parts.headers.contains_key(name).then(tags)
 }
 
 /// A body of text.

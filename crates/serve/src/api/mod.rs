@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -62,6 +62,7 @@ use crate::body::with_type;
 use crate::pages;
 use crate::peer::{Client, Peer, client};
 use crate::problem::{Answered, Problem};
+use crate::sending::Recipient;
 use crate::service::Service;
 
 /// Octets from which an answer is compressed.
@@ -186,14 +187,16 @@ async fn wrong_method(request: Request) -> Problem {
 /// Finds out who asks, and refuses who may not; adds the headers that every answer has.
 async fn guard(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let refusal = Refusal::of(&request);
+    let is_counted = is_counted(request.method(), request.uri().path());
     let (mut response, asker) = match admitted(&service, request).await {
-        Ok((request, asker)) => (next.run(request).await, asker),
+        Ok((request, asker)) => {
+            let from = request.extensions().get::<Client>().copied();
+            let to = from.and_then(|Client(from)| Recipient::of(asker.as_ref(), from));
+            let response = next.run(request).await;
+            (if is_counted { service.answers.sending.counted(response, to) } else { response }, asker)
+        }
         Err(problem) => (problem.into_response(), None),
     };
-    // pages are in the binary, and take no memory of their own
-    if refusal.is_data {
-        response = service.answers.sending.counted(response);
-    }
     refusal.write(&service, asker, response.status()).await;
     let headers = response.headers_mut();
     let fixed = [
@@ -254,6 +257,15 @@ impl Refusal {
 /// Whether a path needs somebody who asks.
 fn is_data(path: &str) -> bool {
     path.starts_with("/api/") || path == "/metrics"
+}
+
+/// Whether an answer counts among those that clients have not taken. Pages are in the binary and take no memory of their own.
+/// Metrics are read when the service is in trouble. An answer to a change must not be refused, since the change is made by then.
+fn is_counted(method: &Method, path: &str) -> bool {
+    let is_backtest = *method == Method::POST && path.ends_with("/backtest");
+    let changes = *method != Method::GET && !is_backtest;
+    let is_file = path.starts_with("/api/v1/watches/") || path.starts_with("/api/v1/dashboards/");
+    path.starts_with("/api/") && !(is_file && changes)
 }
 
 async fn admitted(service: &Arc<Service>, mut request: Request) -> Answered<(Request, Option<Asker>)> {
@@ -338,5 +350,30 @@ mod tests {
         }
         let committed = std::fs::read_to_string(path).expect("openapi.json");
         assert!(committed == openapi(), "openapi.json is stale: WEIR_WRITE_DOCS=1 writes it");
+    }
+    /// What is refused because others do not read would look as if it had not been done.
+    #[test]
+    fn answers_to_changes_are_not_refused_for_those_that_wait() {
+        let of = |method: &str, path: &str| is_counted(&method.parse().expect("a method"), path);
+        for (method, path) in [
+            ("GET", "/metrics"),
+            ("GET", "/"),
+            ("PUT", "/api/v1/watches/scan"),
+            ("PUT", "/api/v1/watches/backtest"),
+            ("DELETE", "/api/v1/watches/scan"),
+            ("POST", "/api/v1/watches/scan/pause"),
+            ("PUT", "/api/v1/dashboards/border"),
+        ] {
+            assert!(!of(method, path), "{method} {path}");
+        }
+        for (method, path) in [
+            ("GET", "/api/v1/flows"),
+            ("POST", "/api/v1/sql"),
+            ("GET", "/api/v1/watches/scan"),
+            ("POST", "/api/v1/watches/scan/backtest"),
+            ("GET", "/api/v1/openapi.json"),
+        ] {
+            assert!(of(method, path), "{method} {path}");
+        }
     }
 }

@@ -2,20 +2,23 @@
 //!
 //! A name is letters, digits, `-` and `_`, so that no path leads out of the folder. A file is written next to the one before
 //! and takes its place, so that whoever reads it has one or the other. Each content has a tag: a change that names the tag of
-//! what it is based on is refused when somebody else was faster.
+//! what it is based on is refused when somebody else was faster, and so is a new file whose name somebody else has taken.
 
 use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use weir_disk::Replacement;
+use weir_query::Progress;
 
 use super::extract::IfMatch;
 use crate::problem::{Answered, Problem};
+use crate::questions::Turn;
 
 /// Files at most.
 const FILES_MAX: usize = 1000;
@@ -32,11 +35,18 @@ pub(super) struct NamedFiles {
     folder: PathBuf,
     /// What a file is called in errors: watch, dashboard.
     kind: &'static str,
+    /// Of the request that changes them.
+    progress: Option<Arc<Progress>>,
 }
 
 impl NamedFiles {
     pub(super) fn new(folder: PathBuf, kind: &'static str) -> Self {
-        Self { folder, kind }
+        Self { folder, kind, progress: None }
+    }
+
+    /// The same, for a request that changes them only while somebody waits for its answer.
+    pub(super) fn of_turn(self, turn: &Turn) -> Self {
+        Self { progress: Some(Arc::clone(&turn.control.progress)), ..self }
     }
 
     /// All files, sorted by name, each with its text or why there is none to use: one file that cannot be read hides no other
@@ -94,7 +104,7 @@ impl NamedFiles {
     /// Writes a file, if it is the one that the request is based on.
     pub(super) fn write(&self, name: &str, text: &str, based_on: &IfMatch) -> Answered<()> {
         let path = self.path(name)?;
-        let unwritten = |error: io::Error| Problem::internal(format!("the {} cannot be written: {error}", self.kind));
+        let unwritten = |error: io::Error| self.unwritten(&error);
         fs::create_dir_all(&self.folder).map_err(unwritten)?;
         let replacement = Replacement::begin(&path).map_err(unwritten)?;
         self.check(name, based_on)?;
@@ -104,28 +114,50 @@ impl NamedFiles {
                 Problem::request(format!("{count} files are kept, and the {kind} '{name}' would be one more"));
             return Err(problem.with_hint("remove one first"));
         }
-        replacement.write(text.as_bytes(), MODE).map_err(unwritten)
+        replacement.write_as_own(text.as_bytes(), MODE).map_err(unwritten)
     }
 
     /// Removes a file, if it is the one that the request is based on.
     pub(super) fn remove(&self, name: &str, based_on: &IfMatch) -> Answered<()> {
         let path = self.path(name)?;
-        let _others_wait = Replacement::begin(&path).map_err(|error| self.problem(&path, &error))?;
+        let _others_wait = Replacement::begin(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => self.unwritten(&error),
+            _ => self.problem(&path, &error),
+        })?;
         self.check(name, based_on)?;
         fs::remove_file(&path).map_err(|error| self.problem(&path, &error))
     }
 
-    /// Refuses a change that is based on another content than there is.
+    /// Refuses a change that is based on another content than there is, and one that was answered while it waited for others.
     fn check(&self, name: &str, based_on: &IfMatch) -> Answered<()> {
-        let Some(tags) = &based_on.0 else { return Ok(()) };
-        let now = self.read(name).ok().map(|text| tag(&text));
-        // a list of tags, or a star for whatever there is (RFC 9110 section 13.1.1)
-        let is_met = |now: &String| tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == now);
-        if now.as_ref().is_some_and(is_met) {
+        if self.progress.as_ref().is_some_and(|progress| progress.is_stopped()) {
+            return Err(Problem::cancelled(format!("the {} '{name}' is as it was: the request had ended", self.kind)));
+        }
+        let IfMatch { tags, none_of } = based_on;
+        if tags.is_none() && none_of.is_none() {
             return Ok(());
         }
-        let problem = Problem::changed(format!("the {} '{name}' is another one by now", self.kind));
-        Err(problem.with_hint("read it again, and change what is there now"))
+        let now = self.read(name).ok().map(|text| tag(&text));
+        let is_now = |tag: &str| now.as_deref() == Some(tag);
+        // a list of tags, or a star for whatever there is (RFC 9110 section 13.1.1)
+        if let Some(tags) = tags
+            && !listed(tags).any(|tag| is_now(tag) || (tag == "*" && self.file_of(name).is_file()))
+        {
+            let problem = Problem::changed(format!("the {} '{name}' is another one by now", self.kind));
+            return Err(problem.with_hint("read it again, and change what is there now"));
+        }
+        // here the star is also for a file that cannot be read, and a weak tag is as good (section 13.1.2)
+        let is_there = |tag: &str| match tag {
+            "*" => self.file_of(name).exists(),
+            tag => is_now(tag.strip_prefix("W/").unwrap_or(tag)),
+        };
+        if let Some(tags) = none_of
+            && listed(tags).any(is_there)
+        {
+            let problem = Problem::changed(format!("there is a {} '{name}' by now", self.kind));
+            return Err(problem.with_hint("read it, and change what is there, or choose another name"));
+        }
+        Ok(())
     }
 
     /// The file of a name. A name that is none leads nowhere.
@@ -146,6 +178,14 @@ impl NamedFiles {
         self.folder.join(format!("{name}.{ENDING}"))
     }
 
+    fn unwritten(&self, error: &io::Error) -> Problem {
+        let detail = format!("the {} cannot be written: {error}", self.kind);
+        match error.kind() {
+            io::ErrorKind::TimedOut => Problem::unavailable(detail),
+            _ => Problem::internal(detail),
+        }
+    }
+
     fn problem(&self, path: &Path, error: &io::Error) -> Problem {
         let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match error.kind() {
@@ -154,6 +194,11 @@ impl NamedFiles {
             _ => Problem::internal(format!("'{name}' cannot be read: {error}")),
         }
     }
+}
+
+/// The tags of a list.
+fn listed(tags: &str) -> impl Iterator<Item = &str> {
+    tags.split(',').map(str::trim)
 }
 
 /// The header `ETag` of a text (RFC 9110 section 8.8.3).
@@ -179,7 +224,15 @@ mod tests {
 
     use super::*;
 
-    const ANY: IfMatch = IfMatch(None);
+    const ANY: IfMatch = IfMatch { tags: None, none_of: None };
+
+    fn one_of(tags: &str) -> IfMatch {
+        IfMatch { tags: Some(tags.to_owned()), none_of: None }
+    }
+
+    fn none_of(tags: &str) -> IfMatch {
+        IfMatch { tags: None, none_of: Some(tags.to_owned()) }
+    }
 
     fn names(files: &NamedFiles) -> Vec<String> {
         files.names().expect("names")
@@ -250,16 +303,60 @@ mod tests {
     fn a_change_of_what_somebody_else_has_changed_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = NamedFiles::new(folder.path().to_owned(), "watch");
-        let based_on = |text: &str| IfMatch(Some(tag(text)));
-        assert_eq!(files.write("a", "mine", &IfMatch(Some("*".to_owned()))).expect_err("none").status, 412);
+        let based_on = |text: &str| one_of(&tag(text));
+        assert_eq!(files.write("a", "mine", &one_of("*")).expect_err("none").status, 412);
         files.write("a", "old", &ANY).expect("written");
         files.write("a", "mine", &based_on("old")).expect("nobody was faster");
         let late = files.write("a", "theirs", &based_on("old")).expect_err("too late");
         assert_eq!((late.status, late.detail.as_str()), (412, "the watch 'a' is another one by now"));
         assert_eq!(files.remove("a", &based_on("old")).expect_err("too late").status, 412);
         assert_eq!(files.read("a").expect("read"), "mine");
-        let several = IfMatch(Some(format!("{}, {}", tag("other"), tag("mine"))));
+        let several = one_of(&format!("{}, {}", tag("other"), tag("mine")));
         files.remove("a", &several).expect("one of them");
+    }
+
+    /// RFC 9110 section 13.1.1: the star is met by whatever there is.
+    #[test]
+    fn a_file_that_is_no_text_is_there_all_the_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = NamedFiles::new(folder.path().to_owned(), "watch");
+        let star = one_of("*");
+        fs::write(folder.path().join("latin.toml"), b"title = 'Z\xfcrich'").expect("written");
+        assert_eq!(files.write("latin", "new", &one_of(&tag("old"))).expect_err("another one").status, 412);
+        files.write("latin", "title = 'Zürich'", &star).expect("it is there");
+        assert_eq!(files.read("latin").expect("text now"), "title = 'Zürich'");
+        fs::create_dir(folder.path().join("folder.toml")).expect("a folder");
+        assert_eq!(files.remove("folder", &star).expect_err("no file").status, 412);
+    }
+
+    #[test]
+    fn a_change_whose_request_has_ended_is_not_made_any_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let progress = Arc::new(Progress::default());
+        let files = NamedFiles::new(folder.path().to_owned(), "watch");
+        let files = NamedFiles { progress: Some(Arc::clone(&progress)), ..files };
+        files.write("a", "old", &ANY).expect("somebody waits for it");
+        progress.stop();
+        let late = files.write("a", "new", &ANY).expect_err("it was answered");
+        assert_eq!((late.status, late.detail.as_str()), (409, "the watch 'a' is as it was: the request had ended"));
+        assert_eq!(files.remove("a", &ANY).expect_err("it was answered").status, 409);
+        assert_eq!(files.read("a").expect("read"), "old");
+    }
+
+    #[test]
+    fn a_new_file_takes_the_place_of_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = NamedFiles::new(folder.path().to_owned(), "dashboard");
+        files.write("a", "mine", &none_of("*")).expect("there is none");
+        let late = files.write("a", "theirs", &none_of("*")).expect_err("it is there");
+        assert_eq!((late.status, late.detail.as_str()), (412, "there is a dashboard 'a' by now"));
+        let weak = format!("{}, W/{}", tag("other"), tag("mine"));
+        assert_eq!(files.write("a", "theirs", &none_of(&weak)).expect_err("it is one of them").status, 412);
+        assert_eq!(files.read("a").expect("read"), "mine");
+        files.write("a", "theirs", &none_of(&tag("other"))).expect("it is another one");
+        // one that cannot be read is there as well
+        fs::write(files.file_of("latin"), b"title = 'Z\xfcrich'").expect("written");
+        assert_eq!(files.write("latin", "new", &none_of("*")).expect_err("it is there").status, 412);
     }
 
     /// With one name for all new files some writes fail, and files are mixtures.
@@ -282,7 +379,7 @@ mod tests {
             }
         });
         // one of many writers, each based on what it read, is the one that changes it
-        let before = IfMatch(Some(tag(&files.read("a").expect("read"))));
+        let before = one_of(&tag(&files.read("a").expect("read")));
         let written = thread::scope(|scope| {
             let (files, before) = (&files, &before);
             let write = move |number: usize| files.write("a", &format!("title = '{number}'"), before).is_ok();

@@ -76,7 +76,11 @@ pub(crate) async fn show(
     asker.needs_all_flows()?;
     let asked = Arc::clone(&service);
     let text = format!("watch {name}");
-    let work = move |_: &Turn| answer(&asked, &folder(&asked)?, name);
+    let work = move |_: &Turn| {
+        let folder = folder(&asked)?;
+        let text = files(&folder).read(&name)?;
+        answer(&asked, &folder, name, text)
+    };
     service.questions.answer(&asker, text, work).await
 }
 
@@ -86,6 +90,7 @@ pub(crate) async fn show(
     params(
         ("name" = String, Path, description = "The name of the watch"),
         ("If-Match" = Option<String>, Header, description = "The `etag` of the file that the change is based on"),
+        ("If-None-Match" = Option<String>, Header, description = "`*` for a new watch: it is refused when there is one of the name"),
     ),
     responses((status = 200, body = WatchBody), (status = "default", body = Problem, content_type = "application/problem+json"))
 )]
@@ -100,11 +105,12 @@ pub(crate) async fn put(
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch put {name}");
-    let work = move |_: &Turn| {
+    let work = move |turn: &Turn| {
         let folder = folder(&asked)?;
         plan(WatchFile::parse(&text, &name, &folder)?)?;
-        files(&folder).write(&name, &text, &based_on)?;
-        answer(&asked, &folder, name)
+        files(&folder).of_turn(turn).write(&name, &text, &based_on)?;
+        // what was written, whatever somebody else has made of it since
+        answer(&asked, &folder, name, text)
     };
     service.questions.answer(&asker, line, work).await
 }
@@ -128,8 +134,8 @@ pub(crate) async fn delete(
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch delete {name}");
-    let work = move |_: &Turn| {
-        files(&folder(&asked)?).remove(&name, &based_on)?;
+    let work = move |turn: &Turn| {
+        files(&folder(&asked)?).of_turn(turn).remove(&name, &based_on)?;
         // another watch of the name begins without it
         watches::resume(&asked.journal(), &name)?;
         Ok(())
@@ -174,13 +180,13 @@ async fn set_pause(service: Arc<Service>, asker: Asker, name: String, is_paused:
     let work = move |_: &Turn| {
         let folder = folder(&asked)?;
         // a name that is none leads to no file
-        files(&folder).read(&name)?;
+        let text = files(&folder).read(&name)?;
         if is_paused {
             watches::pause(&asked.journal(), &name, now_ms())?;
         } else {
             watches::resume(&asked.journal(), &name)?;
         }
-        answer(&asked, &folder, name)
+        answer(&asked, &folder, name, text)
     };
     service.questions.answer(&asker, line, work).await
 }
@@ -385,8 +391,7 @@ fn files(folder: &Path) -> NamedFiles {
     NamedFiles::new(folder.to_owned(), "watch")
 }
 
-fn answer(service: &Service, folder: &Path, name: String) -> Answered<Response> {
-    let text = files(folder).read(&name)?;
+fn answer(service: &Service, folder: &Path, name: String, text: String) -> Answered<Response> {
     let body = body(service, folder, name, Ok(text));
     Ok(with_tag(json(&body)?, &body.etag))
 }

@@ -18,23 +18,23 @@ fn next(body: &mut Body) -> Option<Bytes> {
 #[test]
 fn answers_that_nobody_takes_are_refused_over_their_limit() {
     let sending = Sending::new(4 * MIB as u64);
-    let untaken: Vec<Response> = (0..4).map(|_| sending.counted(response(MIB))).collect();
+    let untaken: Vec<Response> = (0..4).map(|_| sending.counted(response(MIB), None)).collect();
     assert!(untaken.iter().all(|response| response.status() == 200));
     assert_eq!((sending.octets(), sending.refused()), (4 * MIB as u64, 0));
-    let refused = sending.counted(response(MIB));
+    let refused = sending.counted(response(MIB), None);
     assert_eq!((refused.status().as_u16(), sending.refused()), (503, 1));
     assert!(refused.headers().contains_key("retry-after"));
     // what is small is answered all the same
-    assert_eq!(sending.counted(response(1000)).status(), 200);
+    assert_eq!(sending.counted(response(1000), None).status(), 200);
     drop(untaken);
     assert_eq!(sending.octets(), 0);
-    assert_eq!(sending.counted(response(MIB)).status(), 200);
+    assert_eq!(sending.counted(response(MIB), None).status(), 200);
 }
 
 #[test]
 fn a_body_counts_until_its_last_piece_is_gone() {
     let sending = Sending::new(4 * MIB as u64);
-    let mut body = sending.counted(response(MIB)).into_body();
+    let mut body = sending.counted(response(MIB), None).into_body();
     assert_eq!(body.size_hint().exact(), Some(MIB as u64));
     let first = next(&mut body).expect("a piece");
     assert_eq!((first.len(), body.size_hint().exact()), (PIECE_OCTETS, Some((MIB - PIECE_OCTETS) as u64)));
@@ -54,9 +54,55 @@ fn a_body_counts_until_its_last_piece_is_gone() {
 #[test]
 fn an_answer_that_is_larger_than_all_that_may_wait_waits_alone() {
     let sending = Sending::new(MIB as u64);
-    let large = sending.counted(response(3 * MIB));
+    let large = sending.counted(response(3 * MIB), None);
     assert_eq!((large.status().as_u16(), sending.octets()), (200, MIB as u64));
-    assert_eq!(sending.counted(response(MIB)).status(), 503);
+    assert_eq!(sending.counted(response(MIB), None).status(), 503);
     drop(large);
-    assert_eq!(sending.counted(response(MIB)).status(), 200);
+    assert_eq!(sending.counted(response(MIB), None).status(), 200);
+}
+
+fn user(name: &str) -> Option<Recipient> {
+    Some(Recipient::User(name.to_owned()))
+}
+
+#[test]
+fn one_user_does_not_use_the_memory_of_all() {
+    let sending = Sending::new(8 * MIB as u64);
+    let untaken: Vec<Response> = (0..2).map(|_| sending.counted(response(MIB), user("ann"))).collect();
+    assert!(untaken.iter().all(|response| response.status() == 200));
+    let refused = sending.counted(response(MIB), user("ann"));
+    assert_eq!((refused.status().as_u16(), sending.refused()), (503, 1));
+    assert_eq!(sending.octets(), 2 * MIB as u64, "what is refused takes nothing");
+    // others have shares of their own, and so have clients without a user by their network
+    let bob = sending.counted(response(2 * MIB), user("bob"));
+    let stranger = |address: &str| Recipient::of(None, address.parse().expect("an address"));
+    let from_network = sending.counted(response(2 * MIB), stranger("2001:db8::1"));
+    assert_eq!((bob.status().as_u16(), from_network.status().as_u16()), (200, 200));
+    assert_eq!(sending.counted(response(MIB), stranger("2001:db8::2")).status(), 503);
+    drop(untaken);
+    let again = sending.counted(response(2 * MIB), user("ann"));
+    assert_eq!(again.status(), 200, "the share came back");
+    drop((bob, from_network, again));
+    assert!(sending.shares.lock().is_empty(), "nothing is kept of who has no answer on its way");
+}
+
+#[test]
+fn one_answer_may_be_larger_than_a_share() {
+    let sending = Sending::new(8 * MIB as u64);
+    let large = sending.counted(response(5 * MIB), user("ann"));
+    assert_eq!(large.status(), 200);
+    assert_eq!(sending.counted(response(MIB), user("ann")).status(), 503);
+    // what does not find room in all takes nothing of a share
+    assert_eq!(sending.counted(response(4 * MIB), user("bob")).status(), 503);
+    assert_eq!(sending.counted(response(3 * MIB), user("bob")).status(), 200);
+    drop(large);
+    assert_eq!(sending.counted(response(5 * MIB), user("ann")).status(), 200);
+}
+
+#[test]
+fn without_users_there_are_no_shares() {
+    let from = std::net::Ipv4Addr::LOCALHOST.into();
+    assert_eq!(Recipient::of(Some(&Asker::local(from)), from), None);
+    let ann = Asker { name: "ann".to_owned(), ..Asker::local(from) };
+    assert_eq!(Recipient::of(Some(&ann), from), user("ann"));
 }

@@ -237,13 +237,13 @@ impl Args {
             );
         }
         ended.context("importing ended")?;
-        let read = ["records_stored", "records_options", "templates"].map(&counter);
-        let is_nothing_read = read == [0; 3] && DAMAGE.iter().any(|name| counter(name) > 0);
+        let read = ["records_stored", "records_options", "templates", "counters_stored"].map(&counter);
+        let is_nothing_read = read == [0; 4] && DAMAGE.iter().any(|name| counter(name) > 0);
         if is_nothing_read {
             eprintln!("error: nothing could be read");
         }
         let is_export = counter("datagrams_decoded") + counter("connections_encrypted") > 0;
-        if read == [0; 3] && counter("frames") > 0 && !is_export {
+        if read == [0; 4] && counter("frames") > 0 && !is_export {
             eprintln!("hint: weir meter makes flows of packets");
         }
         if is_nothing_read {

@@ -164,8 +164,8 @@ impl ReadBefore {
         Ok(())
     }
 
-    /// Takes back that files were begun: nothing came to the archive of any of them. Of those that a command before this one
-    /// began, it may have a part.
+    /// Takes back that files were begun: neither flows nor counters came to the archive of any of them, so that none come twice,
+    /// but its books count what was read again. Of files that a command before this one began, the archive may have a part.
     pub(crate) fn forget_begun(&mut self) -> anyhow::Result<()> {
         let files: Vec<_> = self.new.iter().filter(|new| !new.was_begun).flat_map(NewFile::contents).collect();
         Ok(self.known.forget_begun(files)?)

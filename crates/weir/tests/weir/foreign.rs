@@ -100,6 +100,38 @@ fn an_ipfix_file_that_is_cut_short_is_a_failure() {
     check(&archive, "SELECT src_addr, dst_addr FROM flows", "src_addr,dst_addr\n10.0.0.1,10.0.0.2\n");
 }
 
+/// A frame of Ethernet with a UDP datagram, without checksums.
+fn datagram(port: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let octets = payload.len() as u8;
+    frame.extend([0x45, 0, 0, 28 + octets, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 9, 10, 0, 0, 1]);
+    frame.extend([0x15, 0xb3, 0, port, 0, 8 + octets, 0, 0]);
+    frame.extend(payload);
+    frame
+}
+
+/// A datagram of sFlow version 5 with one counters sample of one record of generic interface counters: every field of all is a
+/// number of 32 bits, some of them two (sflow.org/sflow_version_5.txt, chapter 5).
+#[test]
+fn a_capture_with_counters_of_sflow_alone_is_noted_as_others_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [capture, archive] = ["counters.pcap", "archive"].map(path);
+    let header = [5_u32, 1, 0x0a00_0009, 0, 1, 1000, 1];
+    let sample = [2, 108, 1, 1, 1];
+    let record = [1, 88, 1, 6, 0, 1_000_000_000, 1, 3, 0, 1000, 1, 2, 3, 4, 5, 6, 0, 2000, 1, 2, 3, 4, 5, 0];
+    let sflow: Vec<u8> = [&header[..], &sample, &record].concat().into_iter().flat_map(u32::to_be_bytes).collect();
+    let frames = [(1_760_000_000_000_000, datagram(199, &sflow)), (1_760_000_001_000_000, datagram(53, b"of others"))];
+    weir_testkit::write_capture(Path::new(&capture), frames);
+    let output = import(Path::new(&archive), &[&capture]);
+    let told = text(&output.stderr);
+    assert!(output.status.success() && told.contains("1 UDP datagrams skipped"), "{told}");
+    let output = import(Path::new(&archive), &[&capture]);
+    let told = text(&output.stderr);
+    assert!(told.contains(&format!("{capture} is left out: the archive has its flows\n")), "{told}");
+    check(Path::new(&archive), "SELECT count(*) AS stored FROM interface_counters", "stored\n1\n");
+}
+
 /// Each command names the other one that reads a file.
 #[test]
 fn files_for_another_command_are_named() {

@@ -293,6 +293,7 @@ fn files_that_two_people_change_are_not_overwritten_unseen() {
         assert_eq!(second.status, 200, "{}", second.body);
         assert_ne!(second.json()["etag"], tag.as_str());
         assert_eq!(put("third", &[&based]).problem().0, 412);
+        assert_eq!(put("third", &["If-None-Match: *"]).problem().0, 412);
         assert_eq!(service.ask("DELETE", &path, &[&based], "").problem().0, 412);
         assert_eq!(service.get(&format!("/{kind}/shared"))["title"], "second");
         // a name that is no text, or that no file can have

@@ -15,6 +15,9 @@ pub struct Packet<'a> {
     pub(super) inner: Headers<'a>,
     /// The tunnel that the innermost headers travel in; the last one when none carries IP.
     pub tunnel: Option<Tunnel>,
+    /// The first IP packet within a tunnel that carries a tunnel itself and is in fragments, of which this is the
+    /// first, and the tunnel that it is in. The other fragments are in that one, too, and do not show what is carried.
+    pub fragmented: Option<(Ip<'a>, Tunnel)>,
     /// Tunnels met.
     pub tunnels: u8,
     /// Why reading ended.
@@ -27,7 +30,15 @@ impl<'a> Packet<'a> {
     /// Nothing is known yet.
     #[inline]
     pub(super) const fn begin(rest: &'a [u8]) -> Self {
-        Self { outer: Headers::NONE, inner: Headers::NONE, tunnel: None, tunnels: 0, end: End::Payload, rest }
+        Self {
+            outer: Headers::NONE,
+            inner: Headers::NONE,
+            tunnel: None,
+            fragmented: None,
+            tunnels: 0,
+            end: End::Payload,
+            rest,
+        }
     }
 
     /// Forgets what the packet held. What marks a value as absent is written and not its space, which is a fraction of
@@ -38,7 +49,7 @@ impl<'a> Packet<'a> {
         if self.inner.ip.is_some() {
             self.inner.clear();
         }
-        (self.tunnel, self.tunnels) = (None, 0);
+        (self.tunnel, self.fragmented, self.tunnels) = (None, None, 0);
         (self.end, self.rest) = (End::Payload, rest);
     }
 

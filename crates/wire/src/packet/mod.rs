@@ -4,7 +4,7 @@
 //! the IP header with its extensions, ports, and again the same inside of a tunnel. Everything is borrowed and nothing
 //! is allocated, so that sampled headers (sFlow, PSAMP) and whole captured frames take the same way at line rate. The
 //! price is that only two sets of headers are kept, the outermost and the innermost with an IP header; of tunnels
-//! between them no more is known than how many there were.
+//! between them no more is known than how many there were, and the first IP header that is of a fragment.
 //!
 //! The IP header keeps its octets. Where headers end, and what is payload, follows from them when somebody asks: a
 //! Metering Process does for each packet, a collector of samples never does.
@@ -141,9 +141,12 @@ fn from_layer(first: Layer, packet: &mut Packet<'_>) {
             Layer::Protocol(protocol) => network::protocol(protocol, packet.rest, headers),
             Layer::Tunnel(..) if packet.tunnels >= TUNNELS_MAX => Err(End::TooDeep),
             Layer::Tunnel(tunnel, inside) => {
-                if packet.inner.ip.is_some() {
+                if let Some(ip) = packet.inner.ip {
                     if packet.outer.ip.is_none() {
                         packet.outer.take_ip(&packet.inner);
+                    }
+                    if ip.fragment.is_some() && packet.fragmented.is_none() {
+                        packet.fragmented = packet.tunnel.map(|around| (ip, around));
                     }
                     before = Some((packet.inner, packet.tunnel));
                 }

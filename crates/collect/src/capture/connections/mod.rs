@@ -5,8 +5,8 @@
 //! streams that begin with any segment that looks so; to the port that IPFIX has, or that is asked for, messages are looked
 //! for within segments, too. Of other streams nothing is kept, so captures of any traffic cost little.
 //!
-//! Streams that are not known to be exports have a table of their own: whoever begins connections by the thousand cannot
-//! keep sessions out.
+//! Streams that are not known to be exports have a table of their own, and so have those that have ended or cannot be read:
+//! whoever begins connections by the thousand cannot keep sessions out.
 
 mod framing;
 mod stream;
@@ -21,8 +21,10 @@ use self::stream::{EachMessage, Stream};
 use super::segment::Segment;
 use crate::session::{Session, Transport};
 
-/// Most sessions at a time, those that have ended or are not read among them; the oldest is given up for another.
+/// Most sessions at a time; the oldest is given up for another.
 const SESSIONS_MAX: usize = 1024;
+/// Most streams at a time that have ended or are not read; the one that has been so for longest is forgotten for another.
+const CLOSED_MAX: usize = 1024;
 /// Most streams at a time that are not known to be exports; the oldest is forgotten for another.
 const UNDECIDED_MAX: usize = 1024;
 /// Most octets of all streams that wait for others; the oldest stream that has some loses them.
@@ -92,8 +94,15 @@ struct Connection {
     state: State,
     /// Whether its first octet is known.
     has_begin: bool,
-    /// Later ones have larger numbers.
+    /// Those that have its state for less long have larger numbers.
     number: u64,
+}
+
+impl Connection {
+    /// Its place among those that hold octets.
+    fn place(&self) -> (bool, u64) {
+        (self.state != State::Undecided, self.number)
+    }
 }
 
 /// The connections of a capture.
@@ -102,9 +111,12 @@ pub(super) struct Connections {
     /// The only port whose streams are read.
     port: Option<u16>,
     connections: HashMap<Key, Connection, foldhash::fast::RandomState>,
-    /// Those that are undecided, and all others, the oldest first.
+    /// Those that are undecided, those that are sessions, and all others, the oldest first.
     undecided: BTreeMap<u64, Key>,
-    decided: BTreeMap<u64, Key>,
+    sessions: BTreeMap<u64, Key>,
+    closed: BTreeMap<u64, Key>,
+    /// Those that hold octets, in the order in which they lose them: undecided ones first, and then the oldest.
+    holders: BTreeMap<(bool, u64), Key>,
     /// Where the session of a source goes.
     destinations: HashMap<SocketAddr, SocketAddr, foldhash::fast::RandomState>,
     /// The number of the next one.
@@ -155,7 +167,7 @@ impl Connections {
         }
         if self.is_encrypted(key, segment) {
             self.report.sessions_encrypted += 1;
-            return self.decide(key, State::Ignored);
+            return self.set_state(key, State::Ignored);
         }
         self.work(key, each, |stream, counts, each| stream.add(segment, captured_ms, counts, each));
         if self.connections.get(&key).is_some_and(|known| known.stream.is_over()) {
@@ -166,7 +178,7 @@ impl Connections {
 
     /// Hands on what is left at the end of the capture. Sessions do not end with it.
     pub(super) fn finish(&mut self, each: &mut Each<'_>) {
-        let keys: Vec<Key> = self.decided.values().chain(self.undecided.values()).copied().collect();
+        let keys: Vec<Key> = self.sessions.values().chain(self.undecided.values()).copied().collect();
         for key in keys {
             if matches!(self.state(key), Some(State::Undecided | State::Session)) {
                 self.work(key, each, Stream::finish);
@@ -214,27 +226,23 @@ impl Connections {
     }
 
     fn open(&mut self, key: Key, first: u32, has_begin: bool) {
-        if self.undecided.len() >= UNDECIDED_MAX
-            && let Some(oldest) = self.undecided.first_key_value().map(|(_, oldest)| *oldest)
-        {
-            self.remove(oldest);
-        }
         let is_known = has_begin && self.is_of_exports(key.1.port());
         let framing = if is_known { MessageFraming::synchronized() } else { MessageFraming::default() };
-        let (stream, number) = (Stream::new(first, framing), self.next);
-        self.next += 1;
-        self.undecided.insert(number, key);
-        self.connections.insert(key, Connection { stream, state: State::Undecided, has_begin, number });
+        let (stream, state) = (Stream::new(first, framing), State::Undecided);
+        self.connections.insert(key, Connection { stream, state, has_begin, number: self.next });
+        self.set_state(key, state);
     }
 
-    /// RFC 9293 section 3.10.7: either side ends both directions.
+    /// RFC 9293 section 3.10.7: either side ends both directions. What nobody believes has any numbers, so a direction ends with
+    /// those that are close to its own.
     fn reset(&mut self, segment: &Segment<'_>, captured_ms: i64, each: &mut Each<'_>) {
         let (key, back) = ((segment.source, segment.destination), (segment.destination, segment.source));
-        // one that nobody believes has any number
-        if self.connections.get(&key).is_some_and(|known| known.stream.is_near(segment.sequence)) {
-            self.end(key, captured_ms, each);
+        for (key, number) in [(key, Some(segment.sequence)), (back, segment.acknowledged)] {
+            let is_believed = |known: &Connection| number.is_some_and(|number| known.stream.is_near(number));
+            if self.connections.get(&key).is_some_and(is_believed) {
+                self.end(key, captured_ms, each);
+            }
         }
-        self.end(back, captured_ms, each);
     }
 
     /// Has a stream do something, and hands on the messages that come of it.
@@ -257,7 +265,13 @@ impl Connections {
             is_session = true;
             each(ConnectionEvent::Message { session, captured_ms, octets });
         });
-        self.octets_held = self.octets_held + known.stream.octets_held() - held;
+        let holds = known.stream.octets_held();
+        self.octets_held = self.octets_held + holds - held;
+        if held == 0 && holds > 0 {
+            self.holders.insert(known.place(), key);
+        } else if held > 0 && holds == 0 {
+            self.holders.remove(&known.place());
+        }
         if is_session || self.port.is_some() {
             self.report.add(&counts);
         }
@@ -272,7 +286,6 @@ impl Connections {
     /// The first message of a stream has come.
     fn begin_session(&mut self, key: Key) {
         self.report.sessions += 1;
-        self.decide(key, State::Session);
         // the Templates of two streams with one source would be mixed up: the one that began last is read
         if let Some(other) = self.destinations.insert(key.0, key.1)
             && other != key.1
@@ -280,19 +293,34 @@ impl Connections {
             self.report.sessions_given_up += 1;
             self.close((key.0, other), State::Ignored);
         }
+        self.set_state(key, State::Session);
     }
 
-    /// Puts an undecided stream among the others.
-    fn decide(&mut self, key: Key, state: State) {
+    /// Gives a stream a state, and a place behind the others that have it; the oldest of too many is forgotten.
+    fn set_state(&mut self, key: Key, state: State) {
         let Some(known) = self.connections.get_mut(&key) else { return };
-        known.state = state;
-        self.undecided.remove(&known.number);
-        self.decided.insert(known.number, key);
-        if self.decided.len() > SESSIONS_MAX
-            && let Some(oldest) = self.decided.first_key_value().map(|(_, oldest)| *oldest)
+        for table in [&mut self.undecided, &mut self.sessions, &mut self.closed] {
+            table.remove(&known.number);
+        }
+        let is_holder = self.holders.remove(&known.place()).is_some();
+        (known.state, known.number) = (state, self.next);
+        self.next += 1;
+        if is_holder {
+            self.holders.insert(known.place(), key);
+        }
+        let (table, streams_max) = match state {
+            State::Undecided => (&mut self.undecided, UNDECIDED_MAX),
+            State::Session => (&mut self.sessions, SESSIONS_MAX),
+            State::Ignored | State::Ended => (&mut self.closed, CLOSED_MAX),
+        };
+        table.insert(known.number, key);
+        if table.len() > streams_max
+            && let Some(oldest) = table.first_key_value().map(|(_, oldest)| *oldest)
         {
-            self.report.sessions_given_up += u64::from(self.state(oldest) == Some(State::Session));
-            self.close(oldest, State::Ignored);
+            if state == State::Session {
+                self.report.sessions_given_up += 1;
+                self.drop_octets(oldest);
+            }
             self.remove(oldest);
         }
     }
@@ -317,17 +345,17 @@ impl Connections {
     /// Reads no more of a stream, but still knows it.
     fn close(&mut self, key: Key, state: State) {
         self.drop_octets(key);
-        if let Some(known) = self.connections.get_mut(&key) {
-            known.state = state;
-        }
+        self.set_state(key, state);
         self.release_source(key);
     }
 
     fn remove(&mut self, key: Key) {
         let Some(known) = self.connections.remove(&key) else { return };
         self.octets_held -= known.stream.octets_held();
-        self.undecided.remove(&known.number);
-        self.decided.remove(&known.number);
+        self.holders.remove(&known.place());
+        for table in [&mut self.undecided, &mut self.sessions, &mut self.closed] {
+            table.remove(&known.number);
+        }
         if known.state == State::Session {
             self.release_source(key);
         }
@@ -342,10 +370,7 @@ impl Connections {
     /// Drops octets of the oldest streams while too many are held.
     fn limit_octets(&mut self) {
         while self.octets_held > OCTETS_MAX {
-            let holds = |key: &&Key| self.connections.get(*key).is_some_and(|known| known.stream.octets_held() > 0);
-            let Some(oldest) = self.undecided.values().chain(self.decided.values()).find(holds).copied() else {
-                return;
-            };
+            let Some(oldest) = self.holders.first_key_value().map(|(_, oldest)| *oldest) else { return };
             if self.state(oldest) == Some(State::Undecided) {
                 self.remove(oldest);
             } else {
@@ -358,6 +383,7 @@ impl Connections {
         let Some(known) = self.connections.get_mut(&key) else { return };
         let mut counts = StreamCounts::default();
         self.octets_held -= known.stream.octets_held();
+        self.holders.remove(&known.place());
         known.stream.clear(&mut counts);
         self.report.add(&counts);
     }

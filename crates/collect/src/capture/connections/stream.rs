@@ -13,6 +13,8 @@ use crate::capture::segment::Segment;
 pub(super) const AHEAD_OCTETS_MAX: usize = 1 << 20;
 /// Most pieces of them.
 pub(super) const AHEAD_PIECES_MAX: usize = 4096;
+/// What a piece takes in addition to its octets: its place in a tree whose nodes may be half empty, and an allocation.
+const PIECE_OCTETS: usize = 112;
 /// Longest time that they wait, by the times of capture, in milliseconds: by then a sender has sent again what was lost
 /// (RFC 6298 section 2.4).
 pub(super) const GAP_WAIT_MS: i64 = 60_000;
@@ -74,9 +76,9 @@ impl Stream {
         self.next == 0 && self.ahead.is_empty()
     }
 
-    /// Octets held.
+    /// Octets held, with what it takes to hold them.
     pub(super) fn octets_held(&self) -> usize {
-        self.ahead_octets + self.framing.octets_held()
+        self.ahead_octets + self.ahead.len() * PIECE_OCTETS + self.framing.octets_held()
     }
 
     /// Whether its end was read.
@@ -103,8 +105,10 @@ impl Stream {
         each: &mut EachMessage<'_>,
     ) {
         let place = self.place(segment.first_octet());
-        if segment.ends() {
-            self.end.get_or_insert(place + i64::from(segment.octets_sent));
+        let end = place + i64::from(segment.octets_sent);
+        // no receiver believes one that is behind, or that it has no room for, and one that is wrong must not hide the right one
+        if segment.ends() && end >= self.next && end - self.next <= AHEAD_OCTETS_MAX as i64 {
+            self.end = Some(self.end.map_or(end, |known| known.max(end)));
         }
         if !self.ahead.is_empty() && captured_ms - self.gap_since_ms >= GAP_WAIT_MS {
             self.give_up_gap(counts, each);
@@ -159,22 +163,27 @@ impl Stream {
     }
 
     /// Keeps octets that come later, without those that are there.
-    fn keep(&mut self, mut place: i64, mut octets: &[u8], captured_ms: i64) {
-        while !octets.is_empty() {
-            let before = self.ahead.range(..=place).next_back();
-            let covered_to = before.map_or(place, |(begin, piece)| begin + piece.octets.len() as i64);
-            let next_begin = self.ahead.range(place + 1..).next().map(|(begin, _)| *begin);
-            let covered = usize::try_from(covered_to - place).unwrap_or(0).min(octets.len());
-            let (_, fresh) = octets.split_at(covered);
-            place += covered as i64;
-            let free = next_begin.map_or(usize::MAX, |begin| usize::try_from(begin - place).unwrap_or(0));
-            let (fresh, rest) = fresh.split_at(fresh.len().min(free));
-            if !fresh.is_empty() {
-                self.ahead_octets += fresh.len();
-                self.ahead.insert(place, Piece { captured_ms, octets: fresh.to_vec() });
+    fn keep(&mut self, place: i64, octets: &[u8], captured_ms: i64) {
+        if octets.is_empty() {
+            return;
+        }
+        let end = place + octets.len() as i64;
+        let before = self.ahead.range(..=place).next_back();
+        let mut covered_to = before.map_or(place, |(begin, piece)| place.max(begin + piece.octets.len() as i64));
+        let mut fresh = Vec::new();
+        for (&begin, piece) in self.ahead.range(place + 1..end) {
+            if covered_to < begin {
+                fresh.push(covered_to..begin);
             }
-            place += fresh.len() as i64;
-            octets = rest;
+            covered_to = begin + piece.octets.len() as i64;
+        }
+        if covered_to < end {
+            fresh.push(covered_to..end);
+        }
+        for places in fresh {
+            let octets = &octets[(places.start - place) as usize..(places.end - place) as usize];
+            self.ahead_octets += octets.len();
+            self.ahead.insert(places.start, Piece { captured_ms, octets: octets.to_vec() });
         }
     }
 
@@ -246,7 +255,7 @@ mod tests {
         fn add(&mut self, sequence: u32, flags: u8, captured_ms: i64, payload: &[u8]) {
             let address = SocketAddr::from(([192, 0, 2, 1], 4739));
             let (source, destination, octets_sent) = (address, address, payload.len() as u32);
-            let segment = Segment { source, destination, sequence, flags, octets_sent, payload };
+            let segment = Segment { source, destination, sequence, acknowledged: None, flags, octets_sent, payload };
             let messages = &mut self.messages;
             self.stream.add(&segment, captured_ms, &mut self.counts, &mut |captured_ms, message| {
                 messages.push((captured_ms, message[20]));
@@ -324,6 +333,9 @@ mod tests {
         (0..10_000).for_each(|number| reader.add(1 + number * 2, 0, 1, &[7]));
         assert!(reader.stream.ahead.len() <= AHEAD_PIECES_MAX);
         assert!(reader.counts.octets_missing > 5_000);
+        // an octet that waits alone takes more than itself
+        let pieces = reader.stream.ahead.len();
+        assert!(pieces > 4_000 && reader.stream.octets_held() >= pieces * PIECE_OCTETS);
     }
 
     #[test]
@@ -336,6 +348,26 @@ mod tests {
         assert!(reader.stream.is_over() && reader.messages.len() == 4);
         assert!(reader.stream.is_behind(179) && !reader.stream.is_behind(180));
         assert!(reader.stream.is_near(180) && !reader.stream.is_near(180 + (2 << 20)));
+    }
+
+    #[test]
+    fn an_end_that_no_receiver_believes_is_none() {
+        let (octets, at) = messages();
+        let mut reader = Reader::new(0);
+        reader.add(0, 0, 1, &octets[..at[2]]);
+        // two that are behind, one that is too far ahead, and one that is as far behind as numbers are
+        for number in
+            [0, at[1] as u32, (at[2] + AHEAD_OCTETS_MAX + 1) as u32, (at[2] as u32).wrapping_sub(BEHIND_OCTETS_MAX)]
+        {
+            reader.add(number, 1, 1, b"");
+            assert!(!reader.stream.is_over(), "{number}");
+        }
+        reader.add(at[3] as u32, 1, 1, b"");
+        reader.add(at[4] as u32, 1, 1, b"");
+        reader.add(at[2] as u32, 0, 1, &octets[at[2]..at[3]]);
+        assert!(!reader.stream.is_over(), "the later one of two");
+        reader.add(at[3] as u32, 0, 1, &octets[at[3]..]);
+        assert!(reader.stream.is_over() && reader.messages.len() == 4);
     }
 
     #[test]

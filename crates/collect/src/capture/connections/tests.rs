@@ -30,12 +30,14 @@ use Seen::{End, Message};
 /// Connections from ports of one address to ports of another one.
 struct Capture {
     connections: Connections,
+    /// What segments acknowledge that do.
+    acknowledged: u32,
     seen: Vec<Seen>,
 }
 
 impl Capture {
     fn new(port: Option<u16>) -> Self {
-        Self { connections: Connections::new(port), seen: Vec::new() }
+        Self { connections: Connections::new(port), acknowledged: 0, seen: Vec::new() }
     }
 
     /// Sends a segment, and returns what came of it.
@@ -53,7 +55,8 @@ impl Capture {
         payload: &[u8],
     ) -> Vec<Seen> {
         let octets_sent = payload.len() as u32;
-        let segment = Segment { source, destination, sequence, flags, octets_sent, payload };
+        let acknowledged = (flags & ACK != 0).then_some(self.acknowledged);
+        let segment = Segment { source, destination, sequence, acknowledged, flags, octets_sent, payload };
         let seen = &mut self.seen;
         self.connections.take(&segment, 1_000, &mut |event| seen.push(Seen::of(event)));
         std::mem::take(&mut self.seen)
@@ -205,7 +208,22 @@ fn a_reset_of_either_side_ends_a_connection() {
     assert_eq!(capture.report().octets_skipped, 19);
     assert_eq!(capture.send((40_001, 4739), 1, ACK, &message(1)), [Message(40_001, 1)]);
     let (source, destination) = (address("192.0.2.9:4739"), address("192.0.2.1:40001"));
-    assert_eq!(capture.add(source, destination, (1, RST), b""), [End(40_001)]);
+    // what the other side resets is known by what it acknowledges
+    assert_eq!(capture.add(source, destination, (1, RST), b""), []);
+    capture.acknowledged = 1 << 31;
+    assert_eq!(capture.add(source, destination, (1, RST | ACK), b""), []);
+    capture.acknowledged = 22;
+    assert_eq!(capture.add(source, destination, (1, RST | ACK), b""), [End(40_001)]);
+}
+
+/// The last segment is sent again after others, and one of somebody who does not know the numbers is the first to end.
+#[test]
+fn an_end_that_no_receiver_believes_ends_no_session() {
+    let mut capture = Capture::new(None);
+    assert_eq!(capture.send(EXPORT, 100, ACK, &messages(1..=2)), [Message(40_000, 1), Message(40_000, 2)]);
+    assert_eq!(capture.send(EXPORT, 99, ACK | FIN, b""), []);
+    assert_eq!(capture.send(EXPORT, 100 + (1 << 30), ACK | FIN, b""), []);
+    assert_eq!(capture.send(EXPORT, 142, ACK | FIN, &message(3)), [Message(40_000, 3), End(40_000)]);
 }
 
 #[test]
@@ -272,12 +290,62 @@ fn the_oldest_of_too_many_sessions_is_given_up() {
     for port in 1..=1_500 {
         assert_eq!(capture.send((port, 4739), 0, ACK, &message(1)), [Message(port, 1)]);
     }
-    let Connections { connections, undecided, decided, destinations, .. } = &capture.connections;
-    let sizes = [connections.len(), undecided.len(), decided.len(), destinations.len()];
+    let Connections { connections, undecided, sessions, destinations, .. } = &capture.connections;
+    let sizes = [connections.len(), undecided.len(), sessions.len(), destinations.len()];
     assert_eq!(sizes, [SESSIONS_MAX, 0, SESSIONS_MAX, SESSIONS_MAX]);
     assert_eq!(capture.report().sessions_given_up, 1_500 - SESSIONS_MAX as u64);
     // it may go on
     assert_eq!(capture.send((1, 4739), 21, ACK, &message(2)), [Message(1, 2)]);
+}
+
+#[test]
+fn connections_that_have_ended_or_cannot_be_read_keep_no_session_out() {
+    let mut capture = Capture::new(None);
+    let octets = messages(1..=3);
+    assert_eq!(capture.send(EXPORT, 0, ACK, &octets[..30]), [Message(40_000, 1)]);
+    for port in 1..=2_000 {
+        assert_eq!(capture.send((port, 4739), 0, ACK | FIN, &message(1)), [Message(port, 1), End(port)]);
+        capture.send((port, 4740), 0, ACK, &[22, 3, 1, 0, 200, 1]);
+    }
+    let Connections { connections, sessions, closed, destinations, .. } = &capture.connections;
+    let sizes = [connections.len(), sessions.len(), closed.len(), destinations.len()];
+    assert_eq!(sizes, [1 + CLOSED_MAX, 1, CLOSED_MAX, 1]);
+    assert_eq!(capture.send(EXPORT, 30, ACK, &octets[30..]), [Message(40_000, 2), Message(40_000, 3)]);
+    let expected =
+        ConnectionReport { sessions: 2_001, sessions_encrypted: 2_000, messages: 2_003, ..ConnectionReport::default() };
+    assert_eq!(capture.report(), expected);
+}
+
+/// The last segment of a session that was open for long is sent again, whose acknowledgement was lost.
+#[test]
+fn what_ended_last_is_known_for_longest() {
+    let mut capture = Capture::new(None);
+    capture.send(EXPORT, 0, ACK, &message(1));
+    for port in 1..=CLOSED_MAX as u16 {
+        capture.send((port, 4739), 0, ACK | FIN, &message(1));
+    }
+    assert_eq!(capture.send(EXPORT, 21, ACK | FIN, &message(2)), [Message(40_000, 2), End(40_000)]);
+    assert_eq!(capture.send((50_000, 4739), 0, ACK | FIN, &message(1)), [Message(50_000, 1), End(50_000)]);
+    assert_eq!(capture.send(EXPORT, 21, ACK | FIN, &message(2)), []);
+}
+
+/// What becomes a session is the newest one, however long ago it began.
+#[test]
+fn a_connection_that_sends_late_is_a_session_as_others_are() {
+    let mut capture = Capture::new(None);
+    for port in 1..=1_000 {
+        capture.send((port, 4739), 0, SYN, b"");
+    }
+    for port in 2_001..=2_000 + SESSIONS_MAX as u16 {
+        capture.send((port, 4739), 0, ACK, &message(1));
+    }
+    for port in 1..=1_000 {
+        assert_eq!(capture.send((port, 4739), 1, ACK, &message(1)), [End(port), Message(port, 1)]);
+        assert_eq!(capture.send((port, 4739), 22, ACK, &message(2)), [Message(port, 2)]);
+    }
+    let Connections { sessions, destinations, .. } = &capture.connections;
+    assert_eq!([sessions.len(), destinations.len()], [SESSIONS_MAX; 2]);
+    assert_eq!(capture.report().sessions_given_up, 1_000);
 }
 
 #[test]
@@ -293,7 +361,18 @@ fn octets_of_all_connections_are_limited() {
     }
     let known = &capture.connections.connections;
     assert_eq!(known.values().map(|known| known.stream.octets_held()).sum::<usize>(), capture.connections.octets_held);
+    // what holds octets is found without a look at the others
+    let mut holders: Vec<_> = known.iter().filter(|(_, known)| known.stream.octets_held() > 0).collect();
+    holders.sort_by_key(|(_, known)| known.number);
+    assert!(holders.iter().map(|(key, _)| *key).eq(capture.connections.holders.values()) && holders.len() < 70);
     assert!(capture.report().octets_skipped > 30 << 20);
+    // what is not known to be an export is the first to lose its octets
+    let holders = capture.connections.holders.clone();
+    capture.send((200, 4739), 0, SYN, b"");
+    for number in 0..17 {
+        capture.send((200, 4739), 1_000 + number * 60_000, ACK, &octets);
+    }
+    assert_eq!(capture.connections.holders, holders);
     // who lost them goes on
     assert_eq!(capture.send((1, 4739), 1_000 + 17 * 60_000, ACK, &message(2)), [Message(1, 2)]);
 }

@@ -51,11 +51,20 @@ fn ports_are_those_of_the_transport_that_has_some() {
 fn icmp_is_of_the_version_that_the_protocol_says() {
     let icmp = [(0, 176, 1), (0, 177, 1), (0, 178, 1), (0, 179, 1)];
     let fields: Vec<Field> = [(0, 4, 1)].into_iter().chain(icmp).collect();
-    let records: [&[u8]; 4] = [&[58, 0, 0, 128, 0], &[1, 3, 1, 0, 0], &[6, 0, 0, 0, 0], &[58, 3, 1, 0, 0]];
+    let records: [&[u8]; 4] = [&[58, 0, 0, 128, 0], &[1, 3, 1, 0, 0], &[6, 0, 0, 0, 0], &[58, 3, 1, 128, 0]];
     let of_protocol = flows(&fields, &records);
-    assert_eq!(numbers(&of_protocol, Column::IcmpType), [Some(128), Some(3), None, Some(0)], "0 of TCP is no type");
+    assert_eq!(numbers(&of_protocol, Column::IcmpType), [Some(128), Some(3), None, Some(128)], "0 of TCP is no type");
     assert_eq!(numbers(&of_protocol, Column::IcmpCode), [Some(0), Some(1), None, Some(0)]);
     assert_eq!(left(&of_protocol), [vec![], vec![], vec![], vec![176, 177]], "what is said and not shown is kept");
+    // IANA, "ICMPv6 Parameters": 0 is reserved, so the type is that in the fields of ICMP, and so is the code
+    let records: [&[u8]; 4] = [&[58, 128, 0, 0, 0], &[58, 3, 1, 0, 0], &[58, 1, 0, 0, 4], &[58, 0, 0, 0, 4]];
+    let in_the_other = flows(&fields, &records);
+    assert_eq!(numbers(&in_the_other, Column::IcmpType), [128, 3, 1, 0].map(Some));
+    assert_eq!(numbers(&in_the_other, Column::IcmpCode), [0, 1, 0, 4].map(Some));
+    assert_eq!(left(&in_the_other), [vec![], vec![], vec![179], vec![]]);
+    // and 0 of ICMP is the echo reply
+    let echo_reply = flows(&fields, &[&[1, 0, 0, 128, 0]]);
+    assert_eq!((numbers(&echo_reply, Column::IcmpType), left(&echo_reply)), (vec![Some(0)], vec![vec![178]]));
     // without a protocol the one that is set
     let records: [&[u8]; 3] = [&[0, 0, 128, 0], &[3, 1, 0, 0], &[0; 4]];
     let set = flows(&icmp, &records);

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use weir_flow::Counter;
 use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix};
 
+use crate::decoder::diagnoses;
+use crate::inspection::Diagnosis;
 use crate::limits::UNSETTLED_MAX;
 use crate::session::{Session, Transport};
 use crate::{Decoder, Limits};
@@ -65,6 +67,34 @@ fn places_are_used_again() {
     let (domains, templates) = (&decoder.exporters.domains, decoder.exporters.templates.known());
     assert_eq!((seen.total(Counter::TemplatesRefused), domains.table().len(), templates.fields), (0, 2, 0));
     assert_eq!((domains.sessions().counts().0, domains.known()), (0, 0));
+}
+
+#[test]
+fn domains_are_diagnosed_when_their_session_ends_and_not_later() {
+    let mut decoder = Decoder::new(Limits::default());
+    for port in [1, 2] {
+        for domain in 0..3 {
+            // the Data Set of the last one waits for a Template
+            decoder.message(connection(port), 0, &message(domain, domain < 2, 1));
+        }
+    }
+    let (ended, left_out) = diagnoses::end_session(&mut decoder, connection(1), 0, 5);
+    let of = |diagnosis: &Diagnosis| {
+        let counts = [Counter::RecordsStored, Counter::SetsExpired].map(|counter| diagnosis.total(counter));
+        (diagnosis.session, diagnosis.domain, counts)
+    };
+    let expected = [(0, [1, 0]), (1, [1, 0]), (2, [0, 1])].map(|(domain, counts)| (connection(1), domain, counts));
+    assert_eq!((ended.iter().map(of).collect::<Vec<_>>(), left_out), (expected.to_vec(), 0));
+    // before their places are vacant, and after
+    for _ in 0..2 {
+        let open = diagnoses::of_open_sessions(&decoder);
+        let of_other = |diagnosis: &Diagnosis| diagnosis.session == connection(2);
+        assert!(open.len() == 3 && open.iter().all(of_other));
+        assert_eq!(diagnoses::end_session(&mut decoder, connection(1), 0, 5), (vec![], 0));
+        decoder.take_delivery();
+    }
+    let (ended, left_out) = diagnoses::end_session(&mut decoder, connection(2), 0, 1);
+    assert_eq!((ended.len(), left_out), (1, 2));
 }
 
 #[test]

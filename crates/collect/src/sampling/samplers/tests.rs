@@ -186,6 +186,24 @@ fn a_sequence_has_as_many_selectors_as_are_looked_at() {
     assert_eq!((numbers(0).len(), numbers(5).len()), (0, 0));
 }
 
+#[test]
+fn the_interval_of_a_sequence_follows_what_is_known_of_its_selectors() {
+    let mut samplers = Samplers::default();
+    let mut after = |fields: &[(u16, u16)], body: &[u8]| {
+        learn(&mut samplers, 1, fields, body, false);
+        samplers.of_sequence(9)
+    };
+    // selectionSequenceId and selectorId; samplingInterval; selectorAlgorithm: 5 matches properties, 2 selects by time
+    let (sequence, interval, algorithm) = ([(301, 1), (302, 1), (302, 1)], [(302, 1), (34, 1)], [(302, 1), (304, 1)]);
+    assert_eq!(after(&sequence, &[9, 1, 2]), None);
+    assert_eq!((after(&interval, &[1, 10]), after(&interval, &[2, 5])), (None, Some(50)));
+    assert_eq!(after(&interval, &[2, 7]), Some(70));
+    assert_eq!((after(&algorithm, &[2, 5]), after(&algorithm, &[2, 2])), (Some(10), Some(70)));
+    assert_eq!(after(&sequence, &[9, 1, 1]), Some(100));
+    samplers.remove(Sampler::Numbered(1));
+    assert_eq!(samplers.of_sequence(9), None);
+}
+
 fn interval() -> impl Strategy<Value = u32> {
     prop::sample::select(vec![1, 2, 3, u32::MAX])
 }

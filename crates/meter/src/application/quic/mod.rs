@@ -7,6 +7,7 @@
 mod keys;
 mod versions;
 
+use super::Direction;
 use super::assembly::{ASSEMBLY_OCTETS_MAX, Assembly, Placed};
 use super::client_hello::CLIENT_HELLO;
 use super::details::TlsDetails;
@@ -26,6 +27,8 @@ const CONNECTION_ID_OCTETS_MAX: usize = 20;
 pub(super) struct Connection {
     /// Keys of the client's first packet.
     keys: Option<Keys>,
+    /// Where the client's packets come from.
+    client: Option<Direction>,
     /// What came of the hello; between datagrams it holds a buffer that was taken.
     hello: Option<Assembly>,
 }
@@ -49,7 +52,13 @@ enum Kind {
 
 impl Connection {
     /// Takes in a datagram. The version is reported even when the packets cannot be read.
-    pub(super) fn inspect(&mut self, datagram: &[u8], details: &mut TlsDetails, shared: &mut Shared<'_>) -> Verdict {
+    pub(super) fn inspect(
+        &mut self,
+        direction: Direction,
+        datagram: &[u8],
+        details: &mut TlsDetails,
+        shared: &mut Shared<'_>,
+    ) -> Verdict {
         let buffered = self.hello.is_some();
         let mut rest = datagram;
         while let Some((header, behind)) = long_header(rest) {
@@ -57,7 +66,10 @@ impl Connection {
             let Some(suite) = versions::suite(header.version) else { break };
             if header.kind == Kind::Initial {
                 match self.decrypt(&header, suite) {
-                    Some(frames) => self.take_frames(&frames, shared),
+                    Some(frames) => {
+                        self.client = Some(direction);
+                        self.take_frames(&frames, shared);
+                    }
                     None => shared.counts.undecryptable += 1,
                 }
             }
@@ -99,9 +111,20 @@ impl Connection {
         }
     }
 
+    /// Reports what there is of a hello from this direction, of which no more packets are looked at.
+    pub(super) fn end_direction(&mut self, direction: Direction, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+        if self.client == Some(direction) {
+            self.end(details, shared);
+        }
+    }
+
     /// Tells what there is of a hello whose rest never came.
-    pub(super) fn conclude(self, details: &mut TlsDetails, shared: &mut Shared<'_>) {
-        if let Some(hello) = self.hello {
+    pub(super) fn conclude(mut self, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+        self.end(details, shared);
+    }
+
+    fn end(&mut self, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+        if let Some(hello) = self.hello.take() {
             shared.give_buffer();
             settle(&hello, details, shared);
         }

@@ -186,6 +186,32 @@ fn of_tunnels_in_tunnels_the_outermost_and_the_innermost_are_kept() {
     assert_eq!((packet.innermost().ports, packet.tunnel.and_then(|tunnel| tunnel.id)), (Some((1024, 4789)), Some(123)));
 }
 
+/// RFC 791 section 3.1: more fragments (0x2000) follow the first one.
+#[test]
+fn a_tunnel_in_fragments_within_a_tunnel_is_known() {
+    let carrier = |fragment: &str| {
+        let inner = ipv4(6, TCP);
+        let total = 20 + octets(&inner).len();
+        format!("4500{total:04x} 0007{fragment} 40040000 0a000001 0a000002 {inner}")
+    };
+    let in_gre = |packet: &str| ipv4(47, &format!("20000800 0000002a {packet}"));
+    let identification = |packet: &str| {
+        let frame = octets(packet);
+        let fragmented = dissect(LinkType::Ip, &frame).fragmented;
+        fragmented.map(|(ip, around)| (ip.fragment.map(|fragment| fragment.identification), around))
+    };
+    let gre = Tunnel { kind: TunnelKind::Gre, id: Some(42) };
+    assert_eq!(identification(&in_gre(&carrier("2000"))), Some((Some(7), gre)));
+    assert_eq!(identification(&in_gre(&carrier("2001"))), None, "a further one shows no tunnel");
+    assert_eq!(identification(&in_gre(&carrier("0000"))), None, "it is whole");
+    assert_eq!(identification(&carrier("2000")), None, "the outermost is kept anyway");
+    // what was known of a frame is forgotten with the next one
+    let (one, other) = (octets(&in_gre(&carrier("2000"))), octets(&in_gre(&carrier("0000"))));
+    let mut packet = dissect(LinkType::Ip, &one);
+    dissect_into(LinkType::Ip, &other, &mut packet);
+    assert_eq!(packet, dissect(LinkType::Ip, &other));
+}
+
 #[test]
 fn what_contradicts_itself_is_not_believed() {
     let end = |frame: &str| dissect(LinkType::Ethernet, &octets(frame)).end;
