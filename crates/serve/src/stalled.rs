@@ -24,8 +24,8 @@ use tokio::time::Sleep;
 /// at 3 kB a second takes less than the 30 s that a write may wait.
 const UNSENT_OCTETS_MAX: u32 = 128 << 10;
 
-/// Limits what the system keeps unsent for a TCP connection (TCP_NOTSENT_LOWAT), so that a write that waits goes on soon after
-/// its client has read something.
+/// Limits what the system keeps unsent for a TCP connection (`TCP_NOTSENT_LOWAT`), so that a write that waits goes on soon
+/// after its client has read something.
 pub(crate) fn limit_unsent(stream: &impl AsFd) -> io::Result<()> {
     SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_OCTETS_MAX)
 }
@@ -163,6 +163,7 @@ mod tests {
             assert!(server.stalled.is_none(), "and does not any more");
         });
     }
+
     /// It keeps 3.9 MB otherwise.
     #[test]
     fn the_system_keeps_little_of_what_a_client_does_not_take() {
@@ -172,7 +173,7 @@ mod tests {
         limit_unsent(&server).expect("it is limited");
         server.set_nonblocking(true).expect("nonblocking");
         let mut octets = 0;
-        while let Ok(written) = server.write(&[7; 64 << 10]) {
+        while let Ok(written) = server.write(&[7; 8 << 10]) {
             octets += written;
         }
         assert!(octets < 1 << 20, "{octets}");

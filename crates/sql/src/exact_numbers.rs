@@ -22,7 +22,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// Decimals that hold every number of 64 bits, with a sign or without.
-const DECIMAL: DataType = DataType::Decimal128(20, 0);
+const DECIMAL: DataType = DataType::Decimal128(38, 0);
 
 /// The planner of sums, differences and products.
 #[derive(Debug)]

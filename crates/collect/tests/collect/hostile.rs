@@ -175,7 +175,8 @@ fn what_is_kept_is_accounted_for() {
     // lengths that no column takes cost a leftover as well; variable ones a place
     let mixed: &[(u16, u16)] = &[(8, 4), (27, 16), (1, 65_535), (22, 4), (4, 16), (82, 65_535)];
     // ports of two transports and forms of a time, of which a record means one
-    let (ports, times): (&[(u16, u16)], &[(u16, u16)]) = (&[(180, 2), (182, 2)], &[(152, 8), (150, 4)]);
+    let ports: &[(u16, u16)] = &[(180, 2), (182, 2)];
+    let times: &[(u16, u16)] = &[(152, 8), (150, 4)];
     let of_mixed =
         [(1, 1), (1, 60), (1, 513), (15, 1), (900, 2), (40, 60)].map(|(count, fields)| (count, fields, mixed));
     let of_choices = [(900, 2, ports), (900, 2, times)];

@@ -61,26 +61,26 @@ fn an_answer_that_is_larger_than_all_that_may_wait_waits_alone() {
     assert_eq!(sending.counted(response(MIB), None).status(), 200);
 }
 
-fn user(name: &str) -> Option<Recipient> {
-    Some(Recipient::User(name.to_owned()))
+fn user(name: &str) -> Recipient {
+    Recipient::User(name.to_owned())
 }
 
 #[test]
 fn one_user_does_not_use_the_memory_of_all() {
     let sending = Sending::new(8 * MIB as u64);
-    let untaken: Vec<Response> = (0..2).map(|_| sending.counted(response(MIB), user("ann"))).collect();
+    let untaken: Vec<Response> = (0..2).map(|_| sending.counted(response(MIB), Some(user("ann")))).collect();
     assert!(untaken.iter().all(|response| response.status() == 200));
-    let refused = sending.counted(response(MIB), user("ann"));
+    let refused = sending.counted(response(MIB), Some(user("ann")));
     assert_eq!((refused.status().as_u16(), sending.refused()), (503, 1));
     assert_eq!(sending.octets(), 2 * MIB as u64, "what is refused takes nothing");
     // others have shares of their own, and so have clients without a user by their network
-    let bob = sending.counted(response(2 * MIB), user("bob"));
+    let bob = sending.counted(response(2 * MIB), Some(user("bob")));
     let stranger = |address: &str| Recipient::of(None, address.parse().expect("an address"));
     let from_network = sending.counted(response(2 * MIB), stranger("2001:db8::1"));
     assert_eq!((bob.status().as_u16(), from_network.status().as_u16()), (200, 200));
     assert_eq!(sending.counted(response(MIB), stranger("2001:db8::2")).status(), 503);
     drop(untaken);
-    let again = sending.counted(response(2 * MIB), user("ann"));
+    let again = sending.counted(response(2 * MIB), Some(user("ann")));
     assert_eq!(again.status(), 200, "the share came back");
     drop((bob, from_network, again));
     assert!(sending.shares.lock().is_empty(), "nothing is kept of who has no answer on its way");
@@ -89,14 +89,14 @@ fn one_user_does_not_use_the_memory_of_all() {
 #[test]
 fn one_answer_may_be_larger_than_a_share() {
     let sending = Sending::new(8 * MIB as u64);
-    let large = sending.counted(response(5 * MIB), user("ann"));
+    let large = sending.counted(response(5 * MIB), Some(user("ann")));
     assert_eq!(large.status(), 200);
-    assert_eq!(sending.counted(response(MIB), user("ann")).status(), 503);
+    assert_eq!(sending.counted(response(MIB), Some(user("ann"))).status(), 503);
     // what does not find room in all takes nothing of a share
-    assert_eq!(sending.counted(response(4 * MIB), user("bob")).status(), 503);
-    assert_eq!(sending.counted(response(3 * MIB), user("bob")).status(), 200);
+    assert_eq!(sending.counted(response(4 * MIB), Some(user("bob"))).status(), 503);
+    assert_eq!(sending.counted(response(3 * MIB), Some(user("bob"))).status(), 200);
     drop(large);
-    assert_eq!(sending.counted(response(5 * MIB), user("ann")).status(), 200);
+    assert_eq!(sending.counted(response(5 * MIB), Some(user("ann"))).status(), 200);
 }
 
 #[test]
@@ -104,5 +104,5 @@ fn without_users_there_are_no_shares() {
     let from = std::net::Ipv4Addr::LOCALHOST.into();
     assert_eq!(Recipient::of(Some(&Asker::local(from)), from), None);
     let ann = Asker { name: "ann".to_owned(), ..Asker::local(from) };
-    assert_eq!(Recipient::of(Some(&ann), from), user("ann"));
+    assert_eq!(Recipient::of(Some(&ann), from), Some(user("ann")));
 }

@@ -111,7 +111,7 @@ fn datagram(port: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A datagram of sFlow version 5 with one counters sample of one record of generic interface counters: every field of all is a
-/// number of 32 bits, some of them two (sflow.org/sflow_version_5.txt, chapter 5).
+/// number of 32 bits, some of them two (`sflow.org/sflow_version_5.txt`, chapter 5).
 #[test]
 fn a_capture_with_counters_of_sflow_alone_is_noted_as_others_are() {
     let folder = tempfile::tempdir().expect("a folder");

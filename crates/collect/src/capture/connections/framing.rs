@@ -263,7 +263,9 @@ mod tests {
             framing.push(octets, &mut counts, &mut |_| messages += 1);
         };
         let (before, last) = message.split_at(message.len() - 1);
-        before.iter().for_each(|octet| push(&mut framing, &[*octet]));
+        for octet in before {
+            push(&mut framing, &[*octet]);
+        }
         // 16,379 sets, each of which costs one of the octets that came
         assert_eq!(framing.search.sets_left, before.len() - 16_379);
         // a segment that is sent again has no octets for the stream
