@@ -124,7 +124,9 @@ fn arithmetic_of_smaller_numbers_is_exact() {
 fn a_product_that_has_no_room_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = engine(folder.path(), &[flows()], &[]);
-    assert!(lines(engine.sql("SELECT bytes * packets FROM flows")).is_err());
+    let error = lines(engine.sql("SELECT bytes * packets FROM flows")).expect_err("no room").to_string();
+    assert_eq!(error, "a number is too large for its type\nhint: cast the numbers first: CAST(... AS DOUBLE)");
+    answers(&engine, &[("SELECT max(CAST(bytes AS DOUBLE) * packets) > 3.4e38 FROM flows", &["true"])]);
 }
 
 #[test]
