@@ -38,7 +38,7 @@ fn columns(step: &LogicalPlan, largest: &mut usize) -> Result<Vec<usize>> {
     *largest = sizes.iter().copied().fold(*largest, usize::max);
     let by_name = || {
         let columns = step.schema().columns();
-        columns.iter().map(|column| known.get(&column.flat_name()).copied().unwrap_or(1)).collect()
+        columns.iter().map(|column| known.get(&column.flat_name()).copied().unwrap_or(1)).collect::<Vec<usize>>()
     };
     let width = step.schema().fields().len();
     Ok(match step {
