@@ -184,6 +184,13 @@ impl<'a> Cells<'a> {
         }
     }
 
+    /// Whether it is a decimal, and no whole number of 64 bits with a sign or without.
+    pub(crate) fn is_beyond_integers(&self, row: usize) -> bool {
+        let Self::Decimal(values) = self else { return false };
+        let digits = values.value(row);
+        values.scale() != 0 || (i64::try_from(digits).is_err() && u64::try_from(digits).is_err())
+    }
+
     /// The items of a list, and which of them are those of the row.
     pub(crate) fn items(&self, row: usize) -> Option<(&Self, Range<usize>)> {
         let Self::List(lists, items) = self else { return None };

@@ -58,6 +58,8 @@ pub struct OutputOptions {
     pub hidden: Vec<Column>,
     /// What CSV does with texts.
     pub texts: Texts,
+    /// What decimals are in JSON.
+    pub decimals: Decimals,
     /// Bars next to the rows of tables.
     pub bars: Option<Bars>,
 }
@@ -72,6 +74,17 @@ pub enum Texts {
     Raw,
 }
 
+/// What decimals are in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decimals {
+    /// Numbers with all of their digits.
+    #[default]
+    Numbers,
+    /// Texts, but for whole numbers of 64 bits: for readers that take all other numbers as floating point, and would change
+    /// their digits.
+    Texts,
+}
+
 impl Default for OutputOptions {
     fn default() -> Self {
         Self {
@@ -81,6 +94,7 @@ impl Default for OutputOptions {
             labels: false,
             hidden: Vec::new(),
             texts: Texts::Harmless,
+            decimals: Decimals::Numbers,
             bars: None,
         }
     }

@@ -5,6 +5,7 @@ use arrow::datatypes::Schema;
 
 use crate::cell::{Cells, Kind};
 use crate::digits::{Clock, push_hex, push_i64};
+use crate::format::Decimals;
 use crate::harmless::is_obeyed;
 use crate::printer::{Flush, RowFormat};
 
@@ -13,19 +14,20 @@ pub(crate) struct Json {
     is_first: bool,
     /// `"name":` of each column.
     names: Vec<Vec<u8>>,
+    decimals: Decimals,
     clock: Clock,
     scratch: Vec<u8>,
 }
 
 impl Json {
     /// One array.
-    pub(crate) fn array() -> Self {
-        Self { is_array: true, is_first: true, names: Vec::new(), clock: Clock::new(), scratch: Vec::new() }
+    pub(crate) fn array(decimals: Decimals) -> Self {
+        Self { is_array: true, is_first: true, names: Vec::new(), decimals, clock: Clock::new(), scratch: Vec::new() }
     }
 
     /// One object a line.
-    pub(crate) fn lines() -> Self {
-        Self { is_array: false, ..Self::array() }
+    pub(crate) fn lines(decimals: Decimals) -> Self {
+        Self { is_array: false, ..Self::array(decimals) }
     }
 
     fn push_value(&mut self, cells: &Cells<'_>, row: usize, text: &mut Vec<u8>) {
@@ -45,9 +47,10 @@ impl Json {
             text.push(b']');
             return;
         }
+        let is_text = self.decimals == Decimals::Texts && cells.is_beyond_integers(row);
         match cells.kind() {
-            Kind::Bare => cells.push(row, &mut self.clock, text),
-            Kind::Plain => {
+            Kind::Bare if !is_text => cells.push(row, &mut self.clock, text),
+            Kind::Bare | Kind::Plain => {
                 text.push(b'"');
                 cells.push(row, &mut self.clock, text);
                 text.push(b'"');
@@ -91,7 +94,7 @@ impl std::fmt::Debug for JsonRows {
 
 impl Default for JsonRows {
     fn default() -> Self {
-        Self { json: Json::array(), text: vec![b'['], rows: 0 }
+        Self { json: Json::array(Decimals::Numbers), text: vec![b'['], rows: 0 }
     }
 }
 

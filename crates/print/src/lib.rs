@@ -31,7 +31,7 @@ mod table;
 
 pub use bars::Bars;
 pub use elements::{element_texts, elements_text, push_element_value};
-pub use format::{Format, OutputOptions, Texts, zone_name};
+pub use format::{Decimals, Format, OutputOptions, Texts, zone_name};
 pub use json::JsonRows;
 pub use names::tcp_flags_text;
 pub use pieces::{CsvPieces, Piece};

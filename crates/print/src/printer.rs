@@ -116,8 +116,8 @@ impl<W: Write> Printer<W> {
         let rows: Box<dyn RowFormat + Send> = match format {
             Format::Table => Box::new(Table::new(options)),
             Format::Csv => Box::new(Csv::new(options)),
-            Format::Json => Box::new(Json::array()),
-            Format::Ndjson => Box::new(Json::lines()),
+            Format::Json => Box::new(Json::array(options.decimals)),
+            Format::Ndjson => Box::new(Json::lines(options.decimals)),
             Format::Null => Box::new(NullFormat),
         };
         Self { format, rows, columns: None, text: Vec::new(), to, rows_written: 0 }

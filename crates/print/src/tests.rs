@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use weir_flow::Column;
 use weir_flow::schema::CONTENT_KEY;
 
-use crate::{Format, JsonRows, OutputOptions, PrintError, Printer, Texts, write_batches};
+use crate::{Decimals, Format, JsonRows, OutputOptions, PrintError, Printer, Texts, write_batches};
 
 fn batch() -> RecordBatch {
     let addresses = BinaryArray::from_opt_vec(vec![
@@ -134,6 +134,10 @@ fn decimals_are_numbers() {
         {\"bytes\":18446744073709551616,\"mean\":0.0000}\n";
     assert_eq!(written(Format::Ndjson), json);
     assert_eq!(written(Format::Csv), "bytes,mean\n-3900,1.5000\n,-0.0005\n18446744073709551616,0.0000\n");
+    let texts = OutputOptions { decimals: Decimals::Texts, ..OutputOptions::default() };
+    let json = "{\"bytes\":-3900,\"mean\":\"1.5000\"}\n{\"bytes\":null,\"mean\":\"-0.0005\"}\n\
+        {\"bytes\":\"18446744073709551616\",\"mean\":\"0.0000\"}\n";
+    assert_eq!(self::written(std::slice::from_ref(&batch), Format::Ndjson, &texts), json);
     let mut rows = JsonRows::default();
     rows.push(&batch);
     assert_eq!(rows.finish(), r#"[[-3900,1.5000],[null,-0.0005],["18446744073709551616",0.0000]]"#);

@@ -15,7 +15,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::{Cast, Placeholder};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable};
@@ -53,7 +54,25 @@ impl ExprPlanner for ExactNumbers {
 
 /// The type of a whole number; `None` for everything else.
 fn whole_type(value: &Expr, schema: &DFSchema) -> Option<DataType> {
-    value.get_type(schema).ok().filter(DataType::is_integer)
+    let found = value.get_type(schema).ok().or_else(|| joined_type(value, schema));
+    found.filter(DataType::is_integer)
+}
+
+/// The type of a value of columns that both sides of a join have (`USING`, `NATURAL`): the engine decides only later which side
+/// a column without a table is of, and has no type for it until then.
+fn joined_type(value: &Expr, schema: &DFSchema) -> Option<DataType> {
+    let qualified = value.clone().transform(|part| {
+        let Expr::Column(Column { relation: None, name, .. }) = &part else { return Ok(Transformed::no(part)) };
+        let sides = schema.qualified_fields_with_unqualified_name(name);
+        let is_one_type = sides.windows(2).all(|pair| pair[0].1.data_type() == pair[1].1.data_type());
+        Ok(match sides.first() {
+            Some((side, field)) if is_one_type => {
+                Transformed::yes(Expr::Column(Column::new(side.cloned(), field.name().clone())))
+            }
+            _ => Transformed::no(part),
+        })
+    });
+    qualified.ok()?.data.get_type(schema).ok()
 }
 
 fn is_untyped(value: &Expr) -> bool {

@@ -114,6 +114,7 @@ impl Parsed {
             }
         };
         refuse_changes(&statement, text)?;
+        statement_size::check_reads(&statement)?;
         Ok(Self { statement, quoted: Quoted { words, respelled } })
     }
 

@@ -3,12 +3,18 @@
 //! Planning takes time that grows with the square of what a statement has, and nothing can interrupt it: a chain of 100,000
 //! additions, 200 KB of text, would take hours. So each kind of part has a limit, with which planning takes some two seconds on a
 //! machine of 2020, and a statement over it is refused before it is parsed. What costs little has none: values in lists of
-//! `IN` and rows of `VALUES`. Subqueries that are named once and read often multiply what the text has, so the columns of the
-//! plan are counted as well. What speaks against counting tokens: it knows no grammar, and counts some words twice.
+//! `IN` and rows of `VALUES`. What speaks against counting tokens: it knows no grammar, and counts some words twice.
+//!
+//! Subqueries that are named once and read often multiply what the text has, so what is parsed is counted once more, with each
+//! of them as often as it is read. The plan is counted last: there `*` has become columns, and views what they are.
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+mod reads;
+mod written_out;
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -34,10 +40,25 @@ const ITEMS: Limit = Limit {
     what: "columns, arguments and casts",
     hint: "name fewer, or put values into a list of IN or VALUES, where they do not count",
 };
+const READS: Limit = Limit {
+    max: 4_000,
+    what: "operators, functions and queries, each counted as often as its subquery is read",
+    hint: "read a subquery less often, or ask in several statements",
+};
 const COLUMNS: Limit = Limit {
     max: 50_000,
     what: "columns in all of its subqueries together",
     hint: "name the columns in place of *, and read a subquery less often",
+};
+const COMPUTED: Limit = Limit {
+    max: 20_000,
+    what: "operators and functions in all of its subqueries together",
+    hint: "read a subquery less often, or ask in several statements",
+};
+const WRITTEN_OUT: Limit = Limit {
+    max: 10_000,
+    what: "operators and functions in one expression, with computed columns written out",
+    hint: "name a computed column less often",
 };
 
 /// A statement that has too much of something.
@@ -69,15 +90,34 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
     TooLarge::check(parts.items, ITEMS)
 }
 
+/// Refuses a statement that reads its subqueries too often.
+pub(crate) fn check_reads(statement: &Statement) -> Result<()> {
+    TooLarge::check(reads::of(statement), READS)
+}
+
 /// Refuses a plan that would take too long to optimise.
 pub(crate) fn check_plan(plan: &LogicalPlan) -> Result<()> {
-    let mut columns = 0;
+    let (mut columns, mut computed) = (0, 0);
     plan.apply_with_subqueries(|step| {
         columns += step.schema().fields().len().max(1);
+        step.apply_expressions(|expression| {
+            expression.apply(|part| {
+                computed += usize::from(is_computed(part));
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
         // a plan may have more steps than anybody could count
-        Ok(if columns > COLUMNS.max { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        let is_enough = columns > COLUMNS.max || computed > COMPUTED.max;
+        Ok(if is_enough { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
-    TooLarge::check(columns, COLUMNS)
+    TooLarge::check(columns, COLUMNS)?;
+    TooLarge::check(computed, COMPUTED)?;
+    TooLarge::check(written_out::largest(plan)?, WRITTEN_OUT)
+}
+
+/// Whether a part of an expression is neither a column nor a value.
+fn is_computed(part: &Expr) -> bool {
+    !matches!(part, Expr::Column(_) | Expr::Literal(..) | Expr::Placeholder(_) | Expr::Alias(_))
 }
 
 /// What commas part.

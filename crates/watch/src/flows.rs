@@ -204,15 +204,34 @@ impl PieceReader {
     }
 
     /// Goes on with the first flow that there is, or at the end. Between a flow of an exporter whose clock is wrong and the others
-    /// may be thousands of years. Shorter quiet times are read through, since to look for that flow is to read all later times.
+    /// may be thousands of years. Shorter quiet times are read through.
     fn skip_quiet_time(&mut self) -> Result<(), WatchError> {
-        if self.at_ms < self.end_ms {
-            let rest = self.flows.extent_within(self.time, (self.at_ms, self.end_ms))?;
-            self.at_ms = rest.map_or(self.end_ms, |(first_ms, _)| first_ms);
-            self.width_ms = WIDTH_FIRST_MS;
-        }
+        self.at_ms = first_from((self.at_ms, self.end_ms), |within| {
+            let extent = self.flows.extent_within(self.time, within)?;
+            Ok(extent.map(|(first_ms, _)| first_ms))
+        })?;
+        self.width_ms = WIDTH_FIRST_MS;
         Ok(())
     }
+}
+
+/// The time of the first flow from a time on, or the end; `look` gives that of the first one from a time up to and without
+/// another one. It looks four times as far each time: to look up to the end at once is to read the times of all later flows,
+/// after every quiet time.
+fn first_from(
+    (mut at_ms, end_ms): (i64, i64),
+    mut look: impl FnMut((i64, i64)) -> Result<Option<i64>, WatchError>,
+) -> Result<i64, WatchError> {
+    let mut span_ms = WIDTH_MAX_MS;
+    while at_ms < end_ms {
+        span_ms = span_ms.saturating_mul(4);
+        let to_ms = at_ms.saturating_add(span_ms).min(end_ms);
+        if let Some(first_ms) = look((at_ms, to_ms))? {
+            return Ok(first_ms);
+        }
+        at_ms = to_ms;
+    }
+    Ok(at_ms)
 }
 
 fn reading(source: EngineError) -> WatchError {
@@ -333,5 +352,31 @@ mod tests {
         });
         assert!(numbers.eq(0..rows));
         assert!(JoinedBatches::default().finish().is_empty());
+    }
+
+    /// Flows after quiet times of which each is followed by another one, up to the end of what a backtest looks at.
+    #[test]
+    fn a_flow_is_looked_for_near_the_quiet_time() {
+        const DAY_MS: i64 = 86_400_000;
+        const END_MS: i64 = 8_000 * 365 * DAY_MS;
+        let looked = |first_ms: Option<i64>| {
+            let mut spans = Vec::new();
+            let found = first_from((0, END_MS), |(from_ms, to_ms)| {
+                spans.push((from_ms, to_ms));
+                Ok(first_ms.filter(|first_ms| (from_ms..to_ms).contains(first_ms)))
+            });
+            (found.expect("looked"), spans)
+        };
+        for days in [1, 30, 100, 1_000, 100_000] {
+            let (found_ms, spans) = looked(Some(days * DAY_MS));
+            assert_eq!(found_ms, days * DAY_MS);
+            let to_ms = spans.last().expect("a span").1;
+            assert!(to_ms <= 40 * DAY_MS || to_ms <= 8 * days * DAY_MS, "{days} days: up to {to_ms}");
+        }
+        let (found_ms, spans) = looked(None);
+        assert_eq!(found_ms, END_MS);
+        assert!(spans.len() < 12 && spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "{spans:?}");
+        // nothing is looked for behind the end
+        assert_eq!(first_from((5, 5), |_| panic!("it has looked")).expect("looked"), 5);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use arrow::array::RecordBatch;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use weir_print::{Format, OutputOptions, write_batches};
+use weir_print::{Decimals, Format, OutputOptions, write_batches};
 use weir_reports::Severity;
 use weir_sql::standing::Window;
 
@@ -142,7 +142,8 @@ pub(crate) const WORDS: [&str; 4] = ["archive", "from", "to", "since"];
 /// Rows of an answer that are looked at; an answer is for people.
 const ROWS_MAX: usize = 100_000;
 
-/// The rows of an answer as objects, as `weir sql` writes them.
+/// The rows of an answer as objects, as `weir sql` writes them, but for decimals: what reads them here knows no other numbers than
+/// those of 64 bits and of floating point.
 fn objects(batches: &[RecordBatch]) -> Vec<Map<String, Value>> {
     let Some(first) = batches.first() else { return Vec::new() };
     let mut text = Vec::new();
@@ -152,8 +153,9 @@ fn objects(batches: &[RecordBatch]) -> Vec<Map<String, Value>> {
         left -= rows;
         Ok::<_, std::convert::Infallible>(batch.slice(0, rows))
     });
+    let options = OutputOptions { decimals: Decimals::Texts, ..OutputOptions::default() };
     // writing to memory cannot fail
-    let _ = write_batches(rows, &first.schema(), Format::Ndjson, &OutputOptions::default(), &mut text);
+    let _ = write_batches(rows, &first.schema(), Format::Ndjson, &options, &mut text);
     let lines = text.split(|octet| *octet == b'\n').filter(|line| !line.is_empty());
     lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }

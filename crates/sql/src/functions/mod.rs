@@ -76,6 +76,10 @@ impl ScalarUDFImpl for RowFunction {
         let Some(TypeSignature::Exact(plain)) = forms.first() else {
             return plan_err!("Failed to coerce arguments of '{}'", self.name);
         };
+        // what is missing would be so until the function reads it
+        if types.len() != plain.len() {
+            return plan_err!("Failed to coerce arguments of '{}'", self.name);
+        }
         let taken = plain.iter().zip(types).map(|(plain, given)| match (plain, given) {
             (DataType::UInt64, DataType::Decimal128(_, 0)) => given.clone(),
             _ => plain.clone(),

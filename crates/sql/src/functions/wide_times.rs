@@ -4,7 +4,8 @@
 //! nanoseconds, which end in 2262, so one such flow made statements fail that cut the times of all others into hours. Here `date_bin` and
 //! `to_char` take milliseconds as they are, and give them back. Times beyond the nanoseconds are computed apart: steps of a fixed
 //! length by arithmetic, local days and months up to the year 9999, where the calendar of [`times`](super::times) ends; the rest is null.
-//! Times of other types, and what is wrong with arguments, are left to `DataFusion`.
+//! Times of other types, and what is wrong with arguments, are left to `DataFusion`. The order of its results is not: a null is
+//! in no order with the times around it.
 
 use std::sync::Arc;
 
@@ -13,7 +14,6 @@ use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit, TimestampMill
 use arrow::temporal_conversions::as_datetime;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::execution::{FunctionRegistry, SessionState};
-use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature,
@@ -129,10 +129,6 @@ impl ScalarUDFImpl for WideTimes {
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
         self.inner.return_field_from_args(arguments)
-    }
-
-    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.output_ordering(inputs)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -284,5 +280,27 @@ fn zone_of(name: Option<&str>) -> Option<TimeZone> {
     match name {
         None | Some("UTC" | "Z" | "+00" | "+00:00") => Some(TimeZone::UTC),
         Some(name) => TimeZone::get(name).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::compute::SortOptions;
+    use datafusion::execution::SessionStateBuilder;
+    use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+
+    use super::*;
+
+    /// Times in order become steps with a null between them, where one is beyond the calendar.
+    #[test]
+    fn no_order_is_promised() {
+        let mut state = SessionStateBuilder::new().with_default_features().build();
+        register(&mut state).expect("registered");
+        let of = |order| ExprProperties::new_unknown().with_order(order);
+        let inputs = [of(SortProperties::Singleton), of(SortProperties::Ordered(SortOptions::default()))];
+        for name in ["date_bin", "date_trunc"] {
+            let function = state.udf(name).expect("a function");
+            assert_eq!(function.output_ordering(&inputs).expect("an order"), SortProperties::Unordered, "{name}");
+        }
     }
 }

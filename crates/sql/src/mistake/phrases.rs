@@ -262,8 +262,25 @@ fn calls(message: &str) -> Refined {
         let hint = "count addresses with count(DISTINCT src_addr), or write host(src_addr) for their text";
         return Some((format!("{name}() does not take an address"), Some(hint.to_owned())));
     }
+    if let Some(cast) = cast_of_decimal(message).filter(|_| usage.is_none()) {
+        let hint = format!("cast them: {name}(CAST(... AS {cast}))");
+        return Some((format!("{name}() takes whole numbers, and sums of counters are decimals"), Some(hint)));
+    }
     let is_known = message.contains("coerce arguments") || message.contains("failed to match");
     is_known.then(|| (format!("{name}() does not take these arguments"), usage))
+}
+
+/// What a decimal is to be cast to for a function that wants whole numbers.
+fn cast_of_decimal(message: &str) -> Option<&'static str> {
+    let forms = message.split_once("coercion from ").and_then(|(_, rest)| rest.split_once(" to the signature "));
+    let class = || {
+        let (wanted, given) = message.split_once(" requires ")?.1.split_once(", but received ")?;
+        Some((given, wanted))
+    };
+    let (given, wanted) = forms.or_else(class)?;
+    let is_whole = ["Int32", "Int64", "Integer"].iter().any(|name| wanted.contains(name));
+    let is_signed = wanted.contains("Int64") && !wanted.contains("UInt64");
+    (given.contains("Decimal128(") && is_whole).then_some(if is_signed { "BIGINT" } else { "BIGINT UNSIGNED" })
 }
 
 /// Clauses that are not understood, or not like that.

@@ -155,7 +155,11 @@ async fn planned(context: &SessionContext, text: &str, setup: &QuerySetup) -> Re
     let text = dialect::rewritten(text, &setup.parameters)?;
     let plan = async {
         statement_size::check_text(&text)?;
-        let plan = context.state().create_logical_plan(&text).await?;
+        let state = context.state();
+        let dialect = state.config().options().sql_parser.dialect;
+        let statement = state.sql_to_statement(&text, &dialect)?;
+        statement_size::check_reads(&statement)?;
+        let plan = state.statement_to_plan(statement).await?;
         statement_size::check_plan(&plan)?;
         let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         read_only.verify_plan(&plan)?;

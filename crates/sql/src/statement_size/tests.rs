@@ -1,3 +1,6 @@
+use datafusion::logical_expr::{LogicalPlanBuilder, lit};
+use datafusion::sql::parser::DFParser;
+
 use super::*;
 
 /// Operators, queries, joins, and columns, arguments and casts.
@@ -50,4 +53,67 @@ fn each_kind_has_a_limit_that_the_error_names() {
             check_text(&format!("{begin}{}", many(part, between, count + 1))).expect_err("one more").to_string();
         assert!(error.contains(&format!("has more than {} {}", limit.max, limit.what)), "{error}");
     }
+}
+
+fn parsed(text: &str) -> Statement {
+    DFParser::parse_sql(text).expect("a statement").pop_front().expect("a statement")
+}
+
+#[test]
+fn a_subquery_counts_as_often_as_it_is_read() {
+    // a query, its SELECT and its table are 3
+    for (text, expected) in [
+        ("SELECT 1 FROM flows", 3),
+        ("SELECT a, -1 FROM flows WHERE a IN (1, -2, 3) AND (b > 1 OR b IS NULL)", 8),
+        ("WITH a AS (SELECT b + 1 FROM flows) SELECT 1 FROM a, A, \"a\"", 14),
+        ("SELECT 1 FROM flows WHERE a IN (WITH b AS (SELECT 1 FROM c) SELECT 1 FROM b)", 9),
+        // what an inner query names is another one, and is not known outside
+        ("WITH a AS (SELECT 1 + 1 + 1 + 1) SELECT 1 FROM (WITH b AS (SELECT 1) SELECT 1 FROM b) x, b, a", 12),
+        ("WITH \"A\" AS (SELECT 1 + 1 + 1 + 1), a AS (SELECT 1) SELECT 1 FROM \"A\"", 9),
+        ("WITH \"a.b\" AS (SELECT 1 + 1 + 1 + 1) SELECT 1 FROM a.b", 7),
+        // not read at all, and read by itself
+        ("WITH a AS (SELECT 1 + 1) SELECT 1", 5),
+        ("WITH RECURSIVE a AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM a) SELECT 1 FROM a", 7),
+        ("EXPLAIN SELECT 1 FROM flows", 3),
+        ("COPY (SELECT 1 FROM flows) TO 'x'", 3),
+    ] {
+        assert_eq!(reads::of(&parsed(text)), expected, "{text}");
+    }
+}
+
+/// The numbers are counted without planning anything: planned they would take hours and hundreds of GB.
+#[test]
+fn subqueries_that_multiply_are_refused_before_they_are_planned() {
+    let multiplied = |levels: usize, read: &dyn Fn(usize) -> String| {
+        (1..levels).fold("WITH t0 AS (SELECT bytes FROM flows)".to_owned(), |text, level| {
+            format!("{text}, t{level} AS ({})", read(level - 1))
+        })
+    };
+    let doubled = |before: usize| format!("SELECT * FROM t{before} UNION ALL SELECT * FROM t{before}");
+    let joined = |before: usize| format!("SELECT a.bytes FROM t{before} a JOIN t{before} b ON a.bytes = b.bytes");
+    let sums = vec!["1 + 1"; 1_000].join(", ");
+    let often = vec!["SELECT * FROM a"; 249].join(" UNION ALL ");
+    for text in [
+        format!("{} SELECT count(*) FROM t19", multiplied(20, &doubled)),
+        format!("{} SELECT count(*) FROM t39", multiplied(40, &joined)),
+        // more than a number of 64 bits holds
+        format!("{} SELECT 1", multiplied(100, &doubled)),
+        format!("WITH a AS (SELECT {sums} FROM flows) {often}"),
+    ] {
+        let error = check_reads(&parsed(&text)).expect_err("too often").to_string();
+        assert!(error.contains("more than 4000 operators, functions and queries"), "{error}");
+    }
+    check_reads(&parsed(&format!("{} SELECT count(*) FROM t8", multiplied(9, &doubled)))).expect("as often as it may");
+    check_reads(&parsed(&format!("WITH a AS (SELECT {sums} FROM flows) SELECT * FROM a"))).expect("once");
+}
+
+#[test]
+fn expressions_of_a_plan_are_counted() {
+    let plan = |sums: usize| {
+        let columns = (0..sums).map(|column| (lit(1) + lit(1)).alias(format!("c{column}")));
+        LogicalPlanBuilder::empty(true).project(columns).and_then(LogicalPlanBuilder::build).expect("a plan")
+    };
+    check_plan(&plan(COMPUTED.max)).expect("as many as there may be");
+    let error = check_plan(&plan(COMPUTED.max + 1)).expect_err("one more").to_string();
+    assert!(error.contains("more than 20000 operators and functions"), "{error}");
 }

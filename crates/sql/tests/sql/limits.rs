@@ -169,9 +169,17 @@ fn a_closed_engine_gives_back_threads_that_are_busy() {
 fn what_would_take_minutes_to_plan_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = small_engine(folder.path());
-    let doubled = (1..21).fold("WITH t0 AS (SELECT bytes FROM flows)".to_owned(), |text, level| {
-        let before = level - 1;
-        format!("{text}, t{level} AS (SELECT * FROM t{before} UNION ALL SELECT * FROM t{before})")
+    // levels that would take some seconds and less than a GB if they were not refused
+    let levels = |count: usize, first: &str, next: &dyn Fn(usize) -> String| {
+        (1..=count)
+            .fold(format!("WITH t0 AS ({first})"), |text, level| format!("{text}, t{level} AS ({})", next(level - 1)))
+    };
+    let doubled = |before: usize| format!("SELECT * FROM t{before} UNION ALL SELECT * FROM t{before}");
+    let read_often = levels(12, "SELECT bytes FROM flows", &doubled);
+    let wide = levels(8, "SELECT * FROM flows", &doubled);
+    let added = levels(14, "SELECT src_port AS x FROM flows", &|before| format!("SELECT x + x AS x FROM t{before}"));
+    let joined = levels(14, "SELECT src_port AS x FROM flows", &|before| {
+        format!("SELECT greatest(a.x, a.x, 1) AS x FROM (SELECT DISTINCT x FROM t{before}) a, (VALUES (1)) v(one)")
     });
     for (statement, expected) in [
         (format!("SELECT {}", vec!["1"; 100_000].join(" + ")), "the statement has more than 1000 operators"),
@@ -179,7 +187,10 @@ fn what_would_take_minutes_to_plan_is_refused() {
             format!("SELECT count(*) FROM flows WHERE {}", vec!["src_port = 7"; 2000].join(" OR ")),
             "write values as a list, column IN (1, 2, …)",
         ),
-        (format!("{doubled} SELECT count(*) FROM t20"), "more than 50000 columns in all of its subqueries"),
+        (format!("{read_often} SELECT count(*) FROM t12"), "more than 4000 operators, functions and queries"),
+        (format!("{wide} SELECT count(*) FROM t8"), "more than 50000 columns in all of its subqueries"),
+        (format!("{added} SELECT x FROM t14 WHERE x > 0"), "name a computed column less often"),
+        (format!("{joined} SELECT x FROM t14 WHERE x > 0"), "name a computed column less often"),
     ] {
         let refused =
             [engine.sql(&statement).map(drop), engine.describe_on(&statement, &[], &QueryControl::default()).map(drop)];

@@ -299,3 +299,21 @@ fn a_state_that_cannot_be_written_repeats_no_report() {
     let different: std::collections::BTreeSet<&&str> = ids.iter().collect();
     assert!(is_told && ids.len() >= 2 && different.len() == ids.len(), "{text}");
 }
+
+/// Decimals keep their digits in reports: expected numbers are those of Python.
+#[test]
+fn decimals_of_reports_have_all_digits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flow = Flow { bytes: i64::MAX as u64, packets: 3, ..Flow::new(NEW_YEAR_MS, "10.0.0.1", "192.0.2.1") };
+    archive(folder.path(), &[flow]);
+    let query = "SELECT bytes * packets AS product, bytes + packets AS total, CAST(bytes AS DECIMAL(24, 4)) AS exact \
+                 FROM TUMBLE(flows, received, INTERVAL '1' SECOND)";
+    let file = watch("w", query, "key = ['exact']");
+    let outcome = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch").run(None, None, |_, _| ());
+    let outcome = outcome.expect("windows");
+    let report = &outcome.firings[0].reports[0];
+    assert_eq!(report.key, "exact=9223372036854775807.0000");
+    assert_eq!(report.evidence[0]["exact"], "9223372036854775807.0000");
+    assert_eq!(report.evidence[0]["product"], "27670116110564327421");
+    assert_eq!(report.evidence[0]["total"].as_u64(), Some(9223372036854775810));
+}

@@ -119,6 +119,10 @@ fn statements_that_are_no_watch_are_explained() {
     let folder = tempfile::tempdir().expect("a folder");
     archive(folder.path(), &counted(&[1]));
     let window = "TUMBLE(flows, received, INTERVAL '1' SECOND)";
+    let doubled = (1..=12).fold(format!("WITH t0 AS (SELECT bytes FROM {window})"), |text, level| {
+        let before = level - 1;
+        format!("{text}, t{level} AS (SELECT * FROM t{before} UNION ALL SELECT * FROM t{before})")
+    });
     let cases = [
         (format!("EXPLAIN SELECT count(*) FROM {window}"), "EXPLAIN has no answer that could be reported"),
         (format!("CREATE TABLE t AS SELECT count(*) AS n FROM {window}"), "only questions are answered"),
@@ -127,6 +131,7 @@ fn statements_that_are_no_watch_are_explained() {
             format!("SELECT {} AS n FROM {window}", vec!["1"; 2000].join(" + ")),
             "the statement has more than 1000 operators",
         ),
+        (format!("{doubled} SELECT count(*) AS n FROM t12"), "more than 4000 operators, functions and queries"),
         (format!("SELECT 1; SELECT count(*) FROM {window}"), "hint: a watch has one statement"),
         (
             "SELECT count(*) FROM TUMBEL(flows, received, INTERVAL '1' SECOND)".to_owned(),

@@ -236,7 +236,7 @@ fn write(
         labels: true,
         hidden: Vec::new(),
         texts: texts(args.output.raw),
-        bars: None,
+        ..OutputOptions::default()
     };
     let listed = listed.filter(ListedColumns::has_elements);
     let mut rows = 0;
