@@ -53,7 +53,8 @@ export async function request<T>(path: string, parameters: RequestParameters = {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (options.body !== undefined) headers["Content-Type"] = typeof options.body === "string" ? "text/plain; charset=utf-8" : "application/json";
   if (options.ifMatch === NO_FILE) headers["If-None-Match"] = "*";
-  else if (options.ifMatch) headers["If-Match"] = options.ifMatch;
+  // a file that is no text has an empty tag: whatever there is
+  else if (options.ifMatch !== undefined) headers["If-Match"] = options.ifMatch || "*";
   const body = typeof options.body === "object" ? JSON.stringify(options.body) : options.body;
   const response = await reach(path, parameters, { method, headers, signal: options.signal, body });
   if (response.status === 204) return undefined as T;

@@ -303,11 +303,12 @@ impl Plan {
     }
 
     /// Exporters that measure flows on their way out only, count them in the elements for after the Observation Point.
-    /// Where the record has one of the other counters, or a list or a section of a packet in it may have them, these say
-    /// what was counted, and octets of the one place with packets of the other are no flow.
+    /// Where the record has one of the other counters, or a list of records in it may have them, these say what was
+    /// counted, and octets of the one place with packets of the other are no flow. A section of a packet counts nothing.
     fn place_counters(&mut self) {
         let is_counted = COUNTERS.iter().any(|(counter, _)| self.writes(*counter));
-        if is_counted || self.has_lists || self.section.is_some() {
+        let has_records = self.leftovers.iter().any(|leftover| leftover.list.is_some_and(|kind| kind != ListKind::Basic));
+        if is_counted || has_records {
             return;
         }
         for (counter, counter_out) in COUNTERS {

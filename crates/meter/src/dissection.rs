@@ -65,10 +65,14 @@ impl Dissection {
 
     /// Notes the packets whose first fragments this frame has, where it is metered by what they carry.
     fn carriers(&mut self, meta: &PacketMeta, packet: &Packet<'_>) {
+        if packet.fragmented.is_none() && packet.outer.ip.as_ref().is_none_or(|ip| ip.fragment.is_none()) {
+            return;
+        }
         let around = packet.fragmented.map(|(_, tunnel)| tunnel);
         let label = self.labeller.as_mut().filter(|_| around.is_some()).map(|labeller| labeller.label(packet, around));
-        let carriers = [self.digester.carrier(meta, packet), self.digester.carrier_within(meta, packet, label)];
-        self.fragments.extend(carriers.into_iter().flatten().map(|id| Fragment::Carrier(id, meta.time_us)));
+        for id in [self.digester.carrier(meta, packet), self.digester.carrier_within(meta, packet, label)] {
+            self.fragments.extend(id.map(|id| Fragment::Carrier(id, meta.time_us)));
+        }
     }
 
     /// Deals out to these shards fragments whose ports are known by now, and those whose ports will not come, each in its

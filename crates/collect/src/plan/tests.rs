@@ -159,11 +159,15 @@ fn counters_after_the_observation_point_are_those_of_the_flow_where_it_has_no_ot
     // octets before it and packets after it are not of one place
     assert_eq!(placed(&[(0, 1, 4), (0, 24, 4)]), (vec![Column::Bytes, Column::PacketsOut], vec![]));
     assert_eq!(placed(&[(0, 2, 4), (0, 23, 4)]), (vec![Column::Packets, Column::BytesOut], vec![]));
-    // subTemplateMultiList and ipHeaderPacketSection, which may have those of the flow
-    let out = vec![Column::BytesOut, Column::PacketsOut];
-    for id in [293, 313] {
+    // subTemplateList and subTemplateMultiList, which may have those of the flow
+    for id in [292, 293] {
         let fields = [(0, 23, 4), (0, 24, 4), (0, id, VARIABLE_LENGTH)];
-        assert_eq!(placed(&fields), (out.clone(), vec![id]));
+        assert_eq!(placed(&fields), (vec![Column::BytesOut, Column::PacketsOut], vec![id]));
+    }
+    // basicList, bgpSourceCommunityList and ipHeaderPacketSection, which have none
+    for id in [291, 484, 313] {
+        let fields = [(0, 23, 4), (0, 24, 4), (0, id, VARIABLE_LENGTH)];
+        assert_eq!(placed(&fields), (vec![Column::Bytes, Column::Packets], vec![id]));
     }
     // of packets whose addresses are there, the section is not read
     let fields = [(0, 8, 4), (0, 12, 4), (0, 23, 4), (0, 24, 4), (0, 313, VARIABLE_LENGTH)];

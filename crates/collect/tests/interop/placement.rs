@@ -372,7 +372,9 @@ fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
         }
     }
     let has_column = |column: &Column| claims.contains_key(column);
-    if !COUNTERS_OUT.iter().any(|(_, counter)| has_column(counter)) && !has_nested(record, has_column) {
+    // a list of records may have those of the flow
+    let has_records = [292, 293].iter().any(|id| record.iana(*id).is_some());
+    if !COUNTERS_OUT.iter().any(|(_, counter)| has_column(counter)) && !has_records {
         for (counter_out, counter) in COUNTERS_OUT {
             if let Some(of_out) = claims.remove(&counter_out) {
                 claims.insert(counter, of_out);

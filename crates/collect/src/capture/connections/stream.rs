@@ -106,10 +106,6 @@ impl Stream {
     ) {
         let place = self.place(segment.first_octet());
         let end = place + i64::from(segment.octets_sent);
-        // no receiver believes one that is behind, or that it has no room for, and one that is wrong must not hide the right one
-        if segment.ends() && end >= self.next && end - self.next <= AHEAD_OCTETS_MAX as i64 {
-            self.end = Some(self.end.map_or(end, |known| known.max(end)));
-        }
         if !self.ahead.is_empty() && captured_ms - self.gap_since_ms >= GAP_WAIT_MS {
             self.give_up_gap(counts, each);
         }
@@ -127,6 +123,11 @@ impl Stream {
         }
         while self.ahead_octets > AHEAD_OCTETS_MAX || self.ahead.len() > AHEAD_PIECES_MAX {
             self.give_up_gap(counts, each);
+        }
+        // no receiver believes one that is behind, or that it has no room for, and one that is wrong must not hide the right
+        // one; that of a segment behind a gap that was given up is where the octets are now
+        if segment.ends() && end >= self.next && end - self.next <= AHEAD_OCTETS_MAX as i64 {
+            self.end = Some(self.end.map_or(end, |known| known.max(end)));
         }
     }
 
