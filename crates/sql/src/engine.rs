@@ -502,9 +502,6 @@ pub(crate) fn session(
         .with_batch_size(options.batch_rows.max(1))
         .with_information_schema(true);
     config.options_mut().sql_parser.collect_spans = true;
-    // To look for sorts that nothing needs, the planner copies each subquery for every time that it is read. Those that
-    // are in the way of something, the optimiser of the physical plan takes out.
-    config.options_mut().sql_parser.enable_subquery_sort_elimination = false;
     // Five-tuples hardly repeat: grouping them in each partition first, before the partitions exchange rows, builds
     // every table twice for nothing. The engine finds that out after this many rows; by default only after 100,000.
     config.options_mut().execution.skip_partial_aggregation_probe_rows_threshold = 16_384;

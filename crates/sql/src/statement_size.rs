@@ -60,6 +60,11 @@ const WRITTEN_OUT: Limit = Limit {
     what: "operators and functions in one expression, with computed columns written out",
     hint: "name a computed column less often",
 };
+const CONDITIONS: Limit = Limit {
+    max: 200_000,
+    what: "operators and functions in all conditions together, with computed columns written out",
+    hint: "name a computed column less often, or have fewer conditions",
+};
 
 /// A statement that has too much of something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -112,12 +117,23 @@ pub(crate) fn check_plan(plan: &LogicalPlan) -> Result<()> {
     })?;
     TooLarge::check(columns, COLUMNS)?;
     TooLarge::check(computed, COMPUTED)?;
-    TooLarge::check(written_out::largest(plan)?, WRITTEN_OUT)
+    let sizes = written_out::sizes(plan)?;
+    TooLarge::check(sizes.largest, WRITTEN_OUT)?;
+    TooLarge::check(sizes.conditions, CONDITIONS)
 }
 
 /// Whether a part of an expression is neither a column nor a value.
 fn is_computed(part: &Expr) -> bool {
-    !matches!(part, Expr::Column(_) | Expr::Literal(..) | Expr::Placeholder(_) | Expr::Alias(_))
+    !is_value(part) && !matches!(part, Expr::Column(_) | Expr::Alias(_))
+}
+
+/// Whether it is a value, also one that is written with its type.
+fn is_value(part: &Expr) -> bool {
+    match part {
+        Expr::Literal(..) | Expr::Placeholder(_) => true,
+        Expr::Cast(cast) => is_value(&cast.expr),
+        _ => false,
+    }
 }
 
 /// What commas part.

@@ -8,7 +8,9 @@ use std::ops::ControlFlow;
 use std::vec::IntoIter;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Select, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, Select, TableFactor, Visit, Visitor,
+};
 
 /// Operators, functions, queries and tables of a statement, those of a subquery as often as it is read.
 pub(super) fn of(statement: &Statement) -> usize {
@@ -70,6 +72,16 @@ impl Reads {
             scope.add(size);
         }
     }
+
+    /// Adds what a name stands for: this where it is no subquery.
+    fn read(&mut self, name: &str, size: usize) {
+        let named = self.scopes.iter_mut().rev().find_map(|scope| scope.named.get_mut(name));
+        let size = named.map_or(size, |named| {
+            named.is_read = true;
+            named.size
+        });
+        self.add(size);
+    }
 }
 
 impl Visitor for Reads {
@@ -101,13 +113,26 @@ impl Visitor for Reads {
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
         // a name with a dot in quotes is found by the name of a table and its schema
         let parts: Vec<_> = relation.0.iter().filter_map(|part| part.as_ident()).map(normalized).collect();
-        let name = parts.join(".");
-        let named = self.scopes.iter_mut().rev().find_map(|scope| scope.named.get_mut(&name));
-        let size = named.map_or(1, |named| {
-            named.is_read = true;
-            named.size
-        });
-        self.add(size);
+        self.read(&parts.join("."), 1);
+        ControlFlow::Continue(())
+    }
+
+    /// A window reads the table that its first argument names: `TUMBLE(t, received, …)`.
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table { args: Some(args), .. } = table else { return ControlFlow::Continue(()) };
+        for arg in &args.args {
+            let (FunctionArg::Unnamed(value)
+            | FunctionArg::Named { arg: value, .. }
+            | FunctionArg::ExprNamed { arg: value, .. }) = arg;
+            match value {
+                FunctionArgExpr::Expr(Expr::Identifier(name)) => self.read(&normalized(name), 0),
+                FunctionArgExpr::Expr(Expr::CompoundIdentifier(parts)) => {
+                    let parts: Vec<_> = parts.iter().map(normalized).collect();
+                    self.read(&parts.join("."), 0);
+                }
+                _ => {}
+            }
+        }
         ControlFlow::Continue(())
     }
 

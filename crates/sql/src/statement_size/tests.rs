@@ -1,4 +1,6 @@
-use datafusion::logical_expr::{LogicalPlanBuilder, lit};
+use arrow::datatypes::DataType;
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::{LogicalPlanBuilder, cast, col, lit};
 use datafusion::sql::parser::DFParser;
 
 use super::*;
@@ -71,6 +73,8 @@ fn a_subquery_counts_as_often_as_it_is_read() {
         ("WITH a AS (SELECT 1 + 1 + 1 + 1) SELECT 1 FROM (WITH b AS (SELECT 1) SELECT 1 FROM b) x, b, a", 12),
         ("WITH \"A\" AS (SELECT 1 + 1 + 1 + 1), a AS (SELECT 1) SELECT 1 FROM \"A\"", 9),
         ("WITH \"a.b\" AS (SELECT 1 + 1 + 1 + 1) SELECT 1 FROM a.b", 7),
+        // the table of a window; a column of its name counts as well
+        ("WITH a AS (SELECT 1 + 1) SELECT 1 FROM TUMBLE(a, b, INTERVAL '1' HOUR), HISTORY(A, INTERVAL '1' DAY)", 10),
         // not read at all, and read by itself
         ("WITH a AS (SELECT 1 + 1) SELECT 1", 5),
         ("WITH RECURSIVE a AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM a) SELECT 1 FROM a", 7),
@@ -90,12 +94,17 @@ fn subqueries_that_multiply_are_refused_before_they_are_planned() {
         })
     };
     let doubled = |before: usize| format!("SELECT * FROM t{before} UNION ALL SELECT * FROM t{before}");
+    let windows = |before: usize| {
+        let window = format!("SELECT bytes, received FROM TUMBLE(t{before}, received, INTERVAL '1' MINUTE)");
+        format!("{window} UNION ALL {window}")
+    };
     let joined = |before: usize| format!("SELECT a.bytes FROM t{before} a JOIN t{before} b ON a.bytes = b.bytes");
     let sums = vec!["1 + 1"; 1_000].join(", ");
     let often = vec!["SELECT * FROM a"; 249].join(" UNION ALL ");
     for text in [
         format!("{} SELECT count(*) FROM t19", multiplied(20, &doubled)),
         format!("{} SELECT count(*) FROM t39", multiplied(40, &joined)),
+        format!("{} SELECT count(*) FROM t19", multiplied(20, &windows)),
         // more than a number of 64 bits holds
         format!("{} SELECT 1", multiplied(100, &doubled)),
         format!("WITH a AS (SELECT {sums} FROM flows) {often}"),
@@ -105,6 +114,35 @@ fn subqueries_that_multiply_are_refused_before_they_are_planned() {
     }
     check_reads(&parsed(&format!("{} SELECT count(*) FROM t8", multiplied(9, &doubled)))).expect("as often as it may");
     check_reads(&parsed(&format!("WITH a AS (SELECT {sums} FROM flows) SELECT * FROM a"))).expect("once");
+}
+
+/// Clients send them by the ten thousand.
+#[test]
+fn values_of_a_list_count_little_however_they_are_written() {
+    let list = |value: &dyn Fn(usize) -> Expr| {
+        let condition = col("a").in_list((0..20_000).map(value).collect(), false);
+        let rows =
+            LogicalPlanBuilder::values(vec![vec![lit(1)]]).and_then(|rows| rows.project([col("column1").alias("a")]));
+        rows.and_then(|rows| rows.filter(condition)).and_then(LogicalPlanBuilder::build).expect("a plan")
+    };
+    check_plan(&list(&|number| Expr::Placeholder(Placeholder::new_with_field(format!("${number}"), None))))
+        .expect("parameters");
+    check_plan(&list(&|number| cast(lit(number.to_string()), DataType::Int32))).expect("values with their type");
+}
+
+/// Each is smaller than an expression may be, and the optimiser makes one of all.
+#[test]
+fn conditions_count_together() {
+    let plan = |filters: usize| {
+        let sum = (0..12).fold(lit(1), |sum, _| sum.clone() + sum);
+        let rows = LogicalPlanBuilder::empty(true).project([sum.alias("x")]);
+        let filtered = (0..filters).fold(rows, |rows, _| rows.and_then(|rows| rows.filter(col("x").gt(lit(0)))));
+        filtered.and_then(LogicalPlanBuilder::build).expect("a plan")
+    };
+    // of 4,095 sums and a comparison
+    check_plan(&plan(48)).expect("as many as there may be");
+    let error = check_plan(&plan(49)).expect_err("one more").to_string();
+    assert!(error.contains("more than 200000 operators and functions in all conditions"), "{error}");
 }
 
 #[test]

@@ -13,20 +13,29 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 /// As many values of a list take as long as one operator.
 const LISTED: usize = 64;
 
-/// The number of operators and functions of the largest expression of a plan, with columns written out.
-pub(super) fn largest(plan: &LogicalPlan) -> Result<usize> {
-    let mut largest = 0;
-    columns(plan, &mut largest)?;
-    Ok(largest)
+/// Numbers of operators and functions of a plan, with columns written out.
+#[derive(Debug, Default)]
+pub(super) struct Sizes {
+    /// Of the largest expression.
+    pub largest: usize,
+    /// Of all conditions together: those of several steps become one.
+    pub conditions: usize,
+}
+
+/// The sizes of the expressions of a plan.
+pub(super) fn sizes(plan: &LogicalPlan) -> Result<Sizes> {
+    let mut sizes = Sizes::default();
+    columns(plan, &mut sizes)?;
+    Ok(sizes)
 }
 
 /// The sizes of the columns of a step, each written out.
-fn columns(step: &LogicalPlan, largest: &mut usize) -> Result<Vec<usize>> {
-    step.apply_subqueries(|subquery| columns(subquery, largest).map(|_| TreeNodeRecursion::Continue))?;
+fn columns(step: &LogicalPlan, found: &mut Sizes) -> Result<Vec<usize>> {
+    step.apply_subqueries(|subquery| columns(subquery, found).map(|_| TreeNodeRecursion::Continue))?;
     let mut inputs = Vec::new();
     let mut known = HashMap::new();
     for input in step.inputs() {
-        let sizes = columns(input, largest)?;
+        let sizes = columns(input, found)?;
         known.extend(input.schema().columns().iter().map(Column::flat_name).zip(sizes.iter().copied()));
         inputs.push(sizes);
     }
@@ -35,7 +44,10 @@ fn columns(step: &LogicalPlan, largest: &mut usize) -> Result<Vec<usize>> {
         sizes.push(size(expression, &known)?);
         Ok(TreeNodeRecursion::Continue)
     })?;
-    *largest = sizes.iter().copied().fold(*largest, usize::max);
+    found.largest = sizes.iter().copied().fold(found.largest, usize::max);
+    if matches!(step, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) {
+        found.conditions = sizes.iter().copied().fold(found.conditions, usize::saturating_add);
+    }
     let by_name = || {
         let columns = step.schema().columns();
         columns.iter().map(|column| known.get(&column.flat_name()).copied().unwrap_or(1)).collect::<Vec<usize>>()
@@ -64,7 +76,8 @@ fn size(expression: &Expr, known: &HashMap<String, usize>) -> Result<usize> {
         size = size.saturating_add(match part {
             Expr::Column(column) => known.get(&column.flat_name()).copied().unwrap_or(1),
             Expr::InList(list) => 1 + list.list.len() / LISTED,
-            Expr::Literal(..) | Expr::Alias(_) => 0,
+            Expr::Alias(_) => 0,
+            part if super::is_value(part) => 0,
             _ => 1,
         });
         Ok(TreeNodeRecursion::Continue)
