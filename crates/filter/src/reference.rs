@@ -31,7 +31,8 @@ src net 192.0.2.0/24 and (dst port in [80, 443] or proto icmp) and not bytes < 1
   that `first seen > 2024` means after midnight of 1 January. On the command line a time may be relative to now, as for
   `--from`: `first seen > -1h`, `first seen < yesterday 14:00`. `Z` or an offset such as `+02:00` may follow a time of
   day. Without one, the zone is UTC unless the program is told another.
-* A **text** is a word, or anything in quotes. The case of its letters does not matter, unless `exactly` is before it.
+* A **text** is a word, or anything in quotes. The case of its letters does not matter, unless `exactly` is before it:
+  `sni 'É.example'` takes `é.example`, but `ß` is one letter and not `SS`.
   `like` takes a pattern, in quotes when it has a `%`: `%` stands for any characters, `_` for one. `sni like '%'` takes the
   flows that have a server name.
 * An **Information Element** that has no column is asked for by its registered name: `element tlsCipherSuite 0x1301`,
