@@ -172,13 +172,17 @@ fn matches(of: JoinType) -> &'static str {
 }
 
 /// What casts of whole numbers to decimals end with, which let sums and differences be exact.
-const CAST_END: &str = " AS Decimal128(20, 0))";
+const CAST_ENDS: [&str; 2] = [" AS Decimal128(20, 0))", " AS Decimal128(38, 0))"];
 
 /// An expression without such casts of columns: `CAST(bytes@3 AS Decimal128(20, 0))` is `bytes@3`.
 fn without_casts(text: &str) -> String {
+    CAST_ENDS.iter().fold(text.to_owned(), |text, end| without_casts_of(&text, end))
+}
+
+fn without_casts_of(text: &str, end: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once(CAST_END) {
+    while let Some((before, after)) = rest.split_once(end) {
         match before.rsplit_once("CAST(") {
             Some((start, column)) if !start.ends_with("TRY_") && !column.contains([' ', '(']) => {
                 plain.push_str(start);
@@ -186,7 +190,7 @@ fn without_casts(text: &str) -> String {
             }
             _ => {
                 plain.push_str(before);
-                plain.push_str(CAST_END);
+                plain.push_str(end);
             }
         }
         rest = after;
@@ -225,6 +229,7 @@ mod tests {
                 "bytes - packets > -80",
             ),
             ("CAST(a@0 + b@1 AS Decimal128(20, 0)) * c@2", "CAST(a + b AS Decimal128(20, 0)) * c"),
+            ("CAST(a@0 AS Decimal128(38, 0)) * CAST(8 AS Decimal128(20, 0))", "a * 8"),
             ("TRY_CAST(a@0 AS Decimal128(20, 0)) > 1", "TRY_CAST(a AS Decimal128(20, 0)) > 1"),
             ("user_agent@1 = ann@example.net", "user_agent = ann@example.net"),
             ("a@1b", "a@1b"),

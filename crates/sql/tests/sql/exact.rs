@@ -80,13 +80,14 @@ fn arithmetic_of_joined_columns_is_exact() {
         &engine,
         &[
             (
-                "SELECT bytes - bytes_reverse FROM flows a JOIN flows b USING (bytes, bytes_reverse) WHERE bytes = 100",
+                "SELECT bytes - bytes_reverse FROM (SELECT bytes, bytes_reverse FROM flows WHERE bytes = 100) a \
+                 JOIN flows b USING (bytes, bytes_reverse)",
                 &["-3900"],
             ),
             (
                 "SELECT src_port - dst_port, coalesce(src_port, dst_port) - dst_port \
-                 FROM (SELECT bytes, src_port, dst_port FROM flows) a NATURAL JOIN (SELECT bytes, src_port, dst_port FROM flows) b \
-                 WHERE bytes = 100",
+                 FROM (SELECT bytes, src_port, dst_port FROM flows WHERE bytes = 100) a \
+                 NATURAL JOIN (SELECT bytes, src_port, dst_port FROM flows) b",
                 &["-65513,-65513"],
             ),
         ],
