@@ -277,6 +277,10 @@ fn write_time(
     records: Records<'_>,
     clock: &MessageClock,
 ) {
+    // most exporters of today: a time that nothing else changes
+    if time.form != TimeForm::Uptime && time.others.is_none() {
+        return write_absolute(target, time, records, clock);
+    }
     match (uptimes(time, records, clock), end.and_then(|end| uptimes(end, records, clock))) {
         (Some(starts), Some(ends)) => {
             return target.extend(starts.zip(ends).map(|(start, end)| clock.start_by_uptimes(start, end)));
@@ -295,6 +299,18 @@ fn write_time(
         let end_ms = end.filter(|end| counts(time) && counts(*end)).and_then(time_ms);
         let start_ms = |start_ms| end_ms.map_or(start_ms, |end_ms| clock.start_by_uptimes(start_ms, end_ms));
         target.push(time_ms(time).map(start_ms));
+    }
+}
+
+/// Appends times that are no uptimes.
+fn write_absolute(
+    target: &mut NumberColumn<arrow::datatypes::TimestampMillisecondType>,
+    time: TimeField,
+    records: Records<'_>,
+    clock: &MessageClock,
+) {
+    for record in 0..records.len() {
+        target.push(records.number(time.field, record).and_then(|value| time.form.to_ms(value, clock)));
     }
 }
 
