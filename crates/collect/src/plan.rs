@@ -307,7 +307,8 @@ impl Plan {
     /// counted, and octets of the one place with packets of the other are no flow. A section of a packet counts nothing.
     fn place_counters(&mut self) {
         let is_counted = COUNTERS.iter().any(|(counter, _)| self.writes(*counter));
-        let has_records = self.leftovers.iter().any(|leftover| leftover.list.is_some_and(|kind| kind != ListKind::Basic));
+        let has_records =
+            self.leftovers.iter().any(|leftover| leftover.list.is_some_and(|kind| kind != ListKind::Basic));
         if is_counted || has_records {
             return;
         }
