@@ -28,7 +28,7 @@ use super::chain_parts::{StatisticsArgs, enriched, show_or_build};
 use super::new_archive::NewArchive;
 use super::note_thread::NoteThread;
 use super::read_before::ReadBefore;
-use super::report::{has_all_of, print_archived, print_counted};
+use super::report::{counted, has_all_of, print_archived, print_counted};
 use crate::flags::Flags;
 use crate::running::{Foreground, Hooks};
 
@@ -525,9 +525,10 @@ fn print_packets(progress: &Progress, took: Duration) {
     let Some(meter) = progress.component(METER) else { return };
     let packets = meter.counter("packets");
     eprintln!(
-        "{packets} packets, {} of them in {} flows, {} octets, {:.0} packets/s",
+        "{}, {} of them in {}, {} octets, {:.0} packets/s",
+        counted(packets, "packet"),
         meter.counter("packets_in_flows"),
-        meter.counter("flows_ended"),
+        counted(meter.counter("flows_ended"), "flow"),
         meter.counter("octets"),
         packets as f64 / took.as_secs_f64().max(1e-3),
     );
