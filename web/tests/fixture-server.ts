@@ -174,7 +174,7 @@ class FixtureServer {
     if (kind === "") return;
     const text = kind === "dashboards" ? this.#dashboards.get(name) : this.#watches.find((each) => each.name === name)?.text;
     const isMet = ifMatch === undefined || (text !== undefined && ifMatch === etagOf(text));
-    if (!isMet || (ifNoneMatch === "*" && text !== undefined)) throw problem(412, "somebody else has changed it", `'${name}' is another one by now`, "read it again, and change what is there now");
+    if (!isMet || (ifNoneMatch === "*" && text !== undefined)) throw problem(412, "somebody else has changed it", `the ${kind === "dashboards" ? "dashboard" : "watch"} '${name}' is another one by now`, "read it again, and change what is there now");
   }
 
   #dashboard(what: string, body: string): unknown {
