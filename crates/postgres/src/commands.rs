@@ -8,6 +8,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 use crate::errors::{NOT_SUPPORTED, PgError, READ_ONLY, SYNTAX};
 use crate::statements::Part;
 
+/// What to do instead of COPY.
+const COPY_HINT: &str = "write a SELECT; with ADBC set adbc.postgresql.use_copy to false; in DuckDB: SET pg_use_text_protocol = true";
+
 /// A statement that a session answers itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -132,7 +135,7 @@ impl Command {
             "CLOSE" => Self::Close(all_or_name(&mut words)?),
             "COPY" => {
                 let error = PgError::new(READ_ONLY, "only questions are answered, not COPY");
-                return Err(error.with_hint("write a SELECT; with ADBC set adbc.postgresql.use_copy to false"));
+                return Err(error.with_hint(COPY_HINT));
             }
             "PREPARE" | "EXECUTE" | "LISTEN" | "NOTIFY" | "LOCK" => {
                 let message = format!("{} is not offered", first.value.to_uppercase());

@@ -23,6 +23,7 @@ pub mod server;
 mod arguments;
 mod cancel;
 mod catalogue;
+mod collation;
 mod commands;
 mod connection;
 mod errors;

@@ -15,6 +15,7 @@ use weir_sql::service::check_whole;
 use weir_sql::{AnswerSender, Asker, Engine, ParameterValue, QueryControl, Question, Reason, Refusal};
 
 use crate::catalogue::{self, CatalogueSession};
+use crate::collation::without_collations;
 use crate::messages::Format;
 use crate::replies::PgColumn;
 use crate::rows::RowWriter;
@@ -127,7 +128,8 @@ impl Running {
         let session = CatalogueSession::new(asker.name(), database, settings);
         let work = move |engine: &Engine, control: &QueryControl| {
             let sender = AnswerSender::new(sender, handle, control);
-            let statement = catalogue::prepared(engine, &asked.text, &session)?;
+            let text = without_collations(&asked.text);
+            let statement = catalogue::prepared(engine, &text, &session)?;
             let answer = engine.sql_with(&statement, &asked.values, control)?;
             let schema = Arc::clone(answer.schema());
             sender.send(Event::Columns(columns_of(&schema)))?;
@@ -214,6 +216,7 @@ pub(crate) async fn describe(
     let asked = question(&format!("postgres describe {text}"), settings);
     let (text, session) = (text.to_owned(), CatalogueSession::new(asker.name(), database, settings));
     let work = move |engine: &Engine, control: &QueryControl| {
+        let text = without_collations(&text);
         let statement = catalogue::prepared(engine, &text, &session)?;
         let kinds: Vec<_> = declared.iter().map(|oid| crate::arguments::declared(*oid)).collect();
         let description = engine.describe_on(&statement, &kinds, control)?;
