@@ -210,6 +210,6 @@ fn parts_unmatched(domain: &Domain) -> u64 {
         return 0;
     }
     let of_flows = domain.templates.iter().filter(|known| !known.template.is_options());
-    let named = of_flows.map(|known| known.plan.selection.named()).reduce(Parts::or);
+    let named = of_flows.map(|known| known.plan(&domain.templates).selection.named()).reduce(Parts::or);
     named.map_or(0, |named| domain.samplers.narrow_besides(named))
 }

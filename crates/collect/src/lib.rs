@@ -13,6 +13,7 @@
 //! Every datagram received ends up in exactly one of the counters of [`weir_flow::books`], and the lines of the books
 //! travel in the same [`weir_flow::Delivery`] as the flows that they account for.
 
+mod change_limit;
 mod choice;
 mod clock;
 mod columns;

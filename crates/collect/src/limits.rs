@@ -3,6 +3,7 @@
 //! Any sender of datagrams can fill what is limited here, and no more. [`Limits::octets_max`] is how much memory that
 //! takes at most; a test fills everything and compares.
 
+use crate::change_limit::TABLE_OCTETS;
 use crate::decoder::sflow::{SampleSource, Source};
 use crate::domain::Domain;
 use crate::ledger::{ACCOUNT_OCTETS, Ledger};
@@ -18,7 +19,8 @@ pub struct Limits {
     /// worth least is evicted and counted under `domains_evicted`; when all are protected, the datagrams of
     /// the new one are counted under `datagrams_refused`. One source, an address or an IPv6 network of 64 bits, has half
     /// of them at most, and more as long as a quarter of all is vacant: for its further ones, its own are evicted, and in one
-    /// second no more of them than it has.
+    /// second no more of them than it has. On connections of TCP and TLS one source has twice as many made at once, and then a
+    /// thousand in a second.
     pub domains_max: usize,
     /// How long a domain that is protected, because it has sent records for a minute, is kept after its last datagram
     /// when others want its place, in seconds.
@@ -105,6 +107,8 @@ pub(crate) const UNSETTLED_OCTETS: usize = 96;
 pub(crate) const RESUMABLE_OCTETS: usize = 2 * (size_of::<SequenceKey>() + size_of::<SequencePosition>()) + 64;
 /// Octets of all elements that are known to be lists.
 const LEARNED_LISTS_OCTETS: usize = (1 << 16) * 64;
+/// Octets of what each source may still change: domains of connections, and samplers.
+const CHANGE_LIMITS_OCTETS: usize = 2 * TABLE_OCTETS;
 /// Octets of a set that waits on disk: its key here, and key and place in the index of the spool.
 const SPOOLED_OCTETS: usize = 448;
 
@@ -114,6 +118,7 @@ impl Limits {
     pub const fn octets_max(&self) -> usize {
         self.domains_max * (DOMAIN_OCTETS + self.duplicate_datagrams_max * DUPLICATE_OCTETS)
             + LEARNED_LISTS_OCTETS
+            + CHANGE_LIMITS_OCTETS
             + self.sources_max * SOURCE_OCTETS
             + self.templates_max * TEMPLATE_OCTETS
             + self.template_fields_max * FIELD_OCTETS

@@ -11,6 +11,7 @@ use weir_flow::{OptionsKind, OptionsRow, OptionsRows, TableBatch};
 use weir_wire::Template;
 
 use crate::applications::ApplicationNames;
+use crate::change_limit::ChangeLimiter;
 use crate::clock::MessageClock;
 use crate::domain::DomainKey;
 use crate::options_plan::{OptionsPlan, number, text};
@@ -25,6 +26,9 @@ const REMEMBERED_MAX: usize = 1 << 18;
 const REPEATED_AFTER_SECS: u32 = 3_600;
 /// Time between searches for what is older than that, when there is too much.
 const SEARCHED_AFTER_MS: u64 = 60_000;
+/// Rows that one source may have written at once: twice as many as things of it are remembered. What comes beyond it is not written,
+/// and counted; it is written when it is sent again later.
+const ROWS_BURST: usize = REMEMBERED_MAX;
 /// Rows, and octets that they take, from which on they should be handed out before more is decoded.
 const ROWS_MAX: usize = 16_384;
 const OCTETS_MAX: usize = 4 << 20;
@@ -45,6 +49,8 @@ pub(crate) struct OptionsTable {
     written: HashMap<u64, Written, foldhash::fast::RandomState>,
     /// What is remembered of each source.
     shares: Shares<SourceHash>,
+    /// How many rows each source may have written.
+    changes: ChangeLimiter<SourceHash>,
     hashes: foldhash::fast::RandomState,
     /// When all that is remembered was searched for what is old.
     searched_ms: Option<i64>,
@@ -60,6 +66,7 @@ impl Default for OptionsTable {
             rows: OptionsRows::default(),
             written: HashMap::default(),
             shares: Shares::of(REMEMBERED_MAX),
+            changes: ChangeLimiter::of_burst(ROWS_BURST),
             hashes: foldhash::fast::RandomState::default(),
             searched_ms: None,
             octets: 0,
@@ -111,7 +118,8 @@ impl OptionsTable {
         let source = self.hashes.hash_one(source_of(origin.key.session.source.ip())) as SourceHash;
         let fields = Fields { template, plan, kind, source, scopes_end: plan.scopes.last().map(|scope| scope.field) };
         let rows_before = self.rows.len();
-        let rows_max = records.body.len() / RECORD_OCTETS_MIN + FEW_RECORDS;
+        let octets_allow = records.body.len() / RECORD_OCTETS_MIN + FEW_RECORDS;
+        let rows_max = octets_allow.min(self.changes.left_to(source, clock.received_ms));
         let mut left_out = LeftOut::default();
         for record in 0..records.len() {
             let is_listed =
@@ -121,6 +129,7 @@ impl OptionsTable {
                 left_out.applications += u64::from(!self.learn_application(origin, plan, records, record));
             }
         }
+        self.changes.take_for(source, self.rows.len() - rows_before, clock.received_ms);
         left_out
     }
 

@@ -16,6 +16,6 @@ mod sequence;
 pub(crate) use fields::SamplerFields;
 pub(crate) use part::Sampler;
 pub(crate) use rate::Rate;
-pub(crate) use samplers::{SamplerChange, Samplers, SamplersLearned, StoredSamplers};
+pub(crate) use samplers::{AllowedSamplers, SamplerChange, Samplers, SamplersLearned, StoredSamplers};
 pub(crate) use selection::{KnownSamplers, SamplingInForce, SelectionFields};
 pub(crate) use sequence::SequenceSelectors;

@@ -37,6 +37,11 @@ impl Transport {
         matches!(self, Self::Udp | Self::Dtls)
     }
 
+    /// Whether messages come one after the other, as they were sent, from an address that answers.
+    pub(crate) const fn is_connection(self) -> bool {
+        matches!(self, Self::Tcp | Self::Tls)
+    }
+
     /// Whether a template expires when it is not sent again: datagrams that withdraw it may be lost, so nothing else
     /// would end it (RFC 7011 section 8.4).
     pub(crate) const fn templates_expire(self) -> bool {

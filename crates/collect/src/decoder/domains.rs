@@ -8,15 +8,20 @@ use super::eviction_order::{Entry, EvictionOrder};
 use super::ports::PortGroups;
 use super::sessions::SessionDomains;
 use crate::Limits;
+use crate::change_limit::ChangeLimiter;
 use crate::domain::{Domain, DomainKey, DomainStatus, EvictionPriority, Usefulness};
 use crate::limits::CANDIDATE_OCTETS;
 use crate::rate::source_of;
-use crate::session::Session;
+use crate::session::{Session, Transport};
 use crate::shares::{BeyondShare, Shares};
 
 /// A source that has its share replaces as many of its domains in a second as it has, and this many at least.
 const REPLACED_MIN: usize = 1_024;
 const SECOND_MS: i64 = 1_000;
+/// On connections one source makes so many times as many domains at once as there may be, and then a thousand in a second: nothing is
+/// around a message there, and whoever ends a connection and begins another has its domains made again. Of UDP any sender can
+/// use up what is meant for the exporter whose address it forges, and a datagram costs it more.
+const BURST_OF_ALL: usize = 2;
 
 const _: () = assert!(size_of::<Entry<EvictionPriority>>() <= CANDIDATE_OCTETS);
 
@@ -62,6 +67,8 @@ pub(super) struct Domains {
     shares: Shares,
     /// Sources that have their share, which are a few at a time.
     own: HashMap<IpAddr, OwnDomains, foldhash::fast::RandomState>,
+    /// How many domains each source may have made on connections.
+    made: ChangeLimiter,
     /// What came of sources that have their share, since that was asked last.
     beyond_share: BeyondShare,
 }
@@ -94,6 +101,7 @@ impl Domains {
             eviction: EvictionOrder::default(),
             shares: Shares::of_places(domains_max),
             own: HashMap::default(),
+            made: ChangeLimiter::of_burst(BURST_OF_ALL.saturating_mul(domains_max)),
             beyond_share: BeyondShare::default(),
         }
     }
@@ -164,6 +172,16 @@ impl Domains {
     /// Whether a source has all the domains that it may have.
     pub(super) fn has_share(&self, source: IpAddr) -> bool {
         self.shares.left_to(source) == 0
+    }
+
+    /// Whether a source may have one more domain made of a session of this kind now, which is counted as made.
+    pub(super) fn may_make(&mut self, transport: Transport, source: IpAddr, now_ms: i64) -> bool {
+        let may = !transport.is_connection() || self.made.admits(source, now_ms);
+        if !may {
+            self.beyond_share.refused += 1;
+            self.beyond_share.last = Some(source);
+        }
+        may
     }
 
     /// The place for a new domain of a source: a free one, or that of the domain that is worth least. `None` when nobody gives way.
@@ -292,7 +310,6 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::session::Transport;
 
     fn key(port: u16) -> DomainKey {
         let source = SocketAddr::from(([192, 0, 2, 1], port));

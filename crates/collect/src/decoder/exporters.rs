@@ -189,7 +189,9 @@ impl Exporters {
             return Some(index);
         }
         let source = source_of(sender);
-        let Some(Place { index, is_taken }) = self.domains.next_place(source, self.time.now_ms, &self.limits) else {
+        let may_make = self.domains.may_make(key.session.transport, source, self.time.age_ms);
+        let place = may_make.then(|| self.domains.next_place(source, self.time.now_ms, &self.limits));
+        let Some(Place { index, is_taken }) = place.flatten() else {
             self.books.ledger.count_unassigned(Counter::DatagramsRefused, 1);
             return None;
         };

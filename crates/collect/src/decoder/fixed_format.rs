@@ -5,7 +5,6 @@ use weir_wire::fixed::{FORMATS, FixedFormat, HeaderField, Packet};
 
 use crate::clock::MessageClock;
 use crate::domain::{CompiledTemplate, DomainKey};
-use crate::list_kinds;
 use crate::plan::fixed_template;
 use crate::sequence::Arrival;
 use crate::session::Session;
@@ -92,7 +91,7 @@ impl FixedFormats {
     pub(super) fn new() -> Self {
         Self(FORMATS.map(|format| {
             let template = fixed_template(format)?;
-            Some(CompiledTemplate::new(template, format.version as u8, 0, list_kinds::registered))
+            Some(CompiledTemplate::fixed(template, format.version as u8))
         }))
     }
 

@@ -5,13 +5,19 @@ use weir_wire::{ElementId, ListKind, WireError};
 use super::domains::Domains;
 use super::samplers::{ExporterSamplers, SharedSamplers};
 use crate::Limits;
+use crate::change_limit::ChangeLimiter;
 use crate::domain::Domain;
 use crate::options::LeftOut;
-use crate::sampling::{SamplersLearned, StoredSamplers};
+use crate::rate::source_of;
+use crate::sampling::{AllowedSamplers, SamplersLearned, StoredSamplers};
 use crate::shares::Shares;
 
 /// Most elements that are remembered to be lists, of all exporters; what comes later is ignored.
 const LEARNED_LISTS_MAX: usize = 1 << 16;
+
+/// Intervals of known samplers that one source may change at once; no exporter is known that has a thousandth of it. The flows of
+/// those that change beyond it have no interval until it is reported again.
+const SAMPLER_CHANGES_BURST: usize = 1 << 16;
 
 /// What was read from a set of Options Data Records.
 #[derive(Debug, Default)]
@@ -35,6 +41,8 @@ pub(super) struct LearnedOptions {
     samplers: usize,
     /// Samplers of each source.
     shares: Shares,
+    /// How often each source may change them.
+    changes: ChangeLimiter,
     lists: usize,
     exporters: ExporterSamplers,
     changed: bool,
@@ -45,7 +53,8 @@ impl LearnedOptions {
     pub(super) fn new(limits: &Limits) -> Self {
         let exporters = ExporterSamplers::default();
         let (samplers_max, shares) = (limits.samplers_max, Shares::of(limits.samplers_max));
-        Self { samplers_max, samplers: 0, shares, lists: 0, exporters, changed: false }
+        let changes = ChangeLimiter::of_burst(SAMPLER_CHANGES_BURST);
+        Self { samplers_max, samplers: 0, shares, changes, lists: 0, exporters, changed: false }
     }
 
     /// Takes what one port of an exporter reports about samplers for all its ports.
@@ -64,6 +73,12 @@ impl LearnedOptions {
         self.samplers_max.saturating_sub(self.samplers).min(left)
     }
 
+    /// What a domain may report about samplers now.
+    pub(super) fn samplers_allowed(&self, domain: &Domain, now_ms: i64) -> AllowedSamplers {
+        let source = source_of(domain.key.session.source.ip());
+        AllowedSamplers { new: self.samplers_free(domain), changes: self.changes.left_to(source, now_ms) }
+    }
+
     /// What other domains of the exporter report about samplers, where a domain itself knows none.
     #[inline]
     pub(super) fn shared_samplers(&self, domain: &Domain) -> Option<&SharedSamplers> {
@@ -71,9 +86,11 @@ impl LearnedOptions {
     }
 
     /// Applies what a set of a domain has brought to how later records are read.
-    pub(super) fn apply(&mut self, domains: &mut Domains, index: u32, set: OptionsSet) {
+    pub(super) fn apply(&mut self, domains: &mut Domains, (index, now_ms): (u32, i64), set: OptionsSet) {
         self.samplers += set.samplers.new;
-        self.shares.take(domains[index].key.session.source.ip(), set.samplers.new);
+        let source = source_of(domains[index].key.session.source.ip());
+        self.shares.take_for(source, set.samplers.new);
+        self.changes.take_for(source, set.samplers.changed, now_ms);
         let samplers_changed = !set.samplers.changes.is_empty() || set.samplers.sequences_changed;
         self.changed |= samplers_changed || set.system_init_changed;
         if !set.lists.is_empty() {
@@ -82,8 +99,10 @@ impl LearnedOptions {
             self.lists += new;
             self.changed |= new > 0;
         }
-        if !domains[index].samplers.is_empty() {
-            self.exporters.report(index, &domains[index], &set.samplers.changes);
+        let domain = &mut domains[index];
+        let is_reported = domain.samplers_shared && set.samplers.changes.is_empty();
+        if !is_reported && !domain.samplers.is_empty() {
+            domain.samplers_shared = self.exporters.report(index, domain, &set.samplers.changes);
         }
     }
 
@@ -118,7 +137,7 @@ impl LearnedOptions {
         domain.templates.learn_lists(lists);
         self.lists += domain.templates.learned_lists().len();
         if !domain.samplers.is_empty() {
-            self.exporters.report(index, domain, &[]);
+            domain.samplers_shared = self.exporters.report(index, domain, &[]);
         }
     }
 
@@ -171,7 +190,7 @@ mod tests {
         learned.restore(&mut domains, 0, samplers, vec![list]);
         assert_eq!((learned.samplers(), learned.samplers_free(&domains[1]), learned.lists), (3, 0, 1));
         let set = OptionsSet { lists: vec![list], ..OptionsSet::default() };
-        learned.apply(&mut domains, 1, set);
+        learned.apply(&mut domains, (1, 0), set);
         assert!(learned.take_changed() && !learned.take_changed());
         assert_eq!(learned.lists, 2);
         (0..2).for_each(|index| learned.forget(index, &domains[index]));
@@ -192,6 +211,30 @@ mod tests {
         assert_eq!(learned.samplers_free(&domains[2]), 250);
         learned.forget(0, &domains[0]);
         assert_eq!(learned.samplers_free(&domains[1]), 400);
+    }
+
+    #[test]
+    fn a_source_changes_many_samplers_at_once_and_no_more_until_later() {
+        let mut learned = LearnedOptions::new(&Limits::default());
+        let mut domains = domains(2);
+        let other = Session::udp(SocketAddr::from(([192, 0, 2, 2], 2055)));
+        domains.insert(2, Domain::new(DomainKey { session: other, version: 9, domain: 0 }, &Limits::default()));
+        let changed = |changed| OptionsSet {
+            samplers: SamplersLearned { changed, ..SamplersLearned::default() },
+            ..OptionsSet::default()
+        };
+        let changes = |learned: &LearnedOptions, domains: &Domains, now_ms| {
+            [0, 1, 2].map(|index| learned.samplers_allowed(&domains[index], now_ms).changes)
+        };
+        learned.apply(&mut domains, (0, 1_000), changed(SAMPLER_CHANGES_BURST - 10));
+        assert_eq!(
+            changes(&learned, &domains, 1_000),
+            [10, 10, SAMPLER_CHANGES_BURST],
+            "all of a source have one limit"
+        );
+        learned.apply(&mut domains, (1, 1_000), changed(10));
+        assert_eq!(changes(&learned, &domains, 1_000), [0, 0, SAMPLER_CHANGES_BURST]);
+        assert_eq!(changes(&learned, &domains, 2_000), [1_000, 1_000, SAMPLER_CHANGES_BURST]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 
 use crate::Limits;
 use crate::clock::MessageClock;
+use crate::domain::Domain;
 use crate::inspection::Diagnosis;
 use crate::rate::RefusedDatagrams;
 use crate::relay::network::AgentRule;
@@ -309,7 +310,8 @@ impl Decoder {
     }
 
     fn decode_sets(&mut self, index: u32, mut sets: Sets<'_>, clock: &MessageClock) -> DecodedSets {
-        let (mut decoded, mut gathered) = (DecodedSets::default(), GatheredSets::default());
+        let transport = self.exporters.domains[index].key.session.transport;
+        let (mut decoded, mut gathered) = (DecodedSets::default(), GatheredSets::over(transport));
         let mut is_counted = false;
         while let Some(set) = sets.next() {
             let of_set = match set {
@@ -397,9 +399,9 @@ impl Decoder {
 
     fn decode_options(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
         let exporters = &mut self.exporters;
-        let domain = &mut exporters.domains[index];
-        let samplers_free = exporters.learned.samplers_free(domain);
-        let Some(set) = self.tables.options_set(domain, id, body, clock, samplers_free) else {
+        let (learned, now_ms) = (&exporters.learned, exporters.time.age_ms);
+        let allowed = |domain: &Domain| learned.samplers_allowed(domain, now_ms);
+        let Some(set) = self.tables.options_set(&mut exporters.domains[index], id, body, clock, allowed) else {
             return DecodedSets::WAITS;
         };
         exporters.count_records(index, Counter::RecordsOptions, set.rows as u64);
@@ -414,7 +416,7 @@ impl Decoder {
             exporters.books.count(index, Counter::ApplicationsRefused, set.left_out.applications);
         }
         let records = set.rows as u32;
-        exporters.learned.apply(&mut exporters.domains, index, set);
+        exporters.learned.apply(&mut exporters.domains, (index, now_ms), set);
         DecodedSets { records, templates: 0, errors, complete: errors == 0 }
     }
 

@@ -114,19 +114,20 @@ impl ExporterSamplers {
     }
 
     /// Takes what a domain has reported about samplers, of which it knows some: what has changed, or all when it is new
-    /// here, as one is for which there was no place before.
-    pub(super) fn report(&mut self, index: u32, domain: &Domain, changes: &[SamplerChange]) {
+    /// here, as one is for which there was no place before. Returns whether there is a place for it.
+    pub(super) fn report(&mut self, index: u32, domain: &Domain, changes: &[SamplerChange]) -> bool {
         let exporter = self.exporter_of(domain.key);
         let shared = self.exporters.entry(exporter).or_default();
         if !shared.domains.contains(&index) {
-            if shared.domains.len() < DOMAINS_MAX {
-                shared.domains.push(index);
-                shared.named.add_all(&domain.samplers);
-                if !domain.carries_flows {
-                    shared.unnamed.add_all(&domain.samplers);
-                }
+            if shared.domains.len() >= DOMAINS_MAX {
+                return false;
             }
-            return;
+            shared.domains.push(index);
+            shared.named.add_all(&domain.samplers);
+            if !domain.carries_flows {
+                shared.unnamed.add_all(&domain.samplers);
+            }
+            return true;
         }
         for SamplerChange { sampler, before, now } in changes {
             shared.named.change(*sampler, *before, Some(*now));
@@ -134,6 +135,7 @@ impl ExporterSamplers {
                 shared.unnamed.change(*sampler, *before, Some(*now));
             }
         }
+        true
     }
 
     /// Takes that the first flows of a domain have come.

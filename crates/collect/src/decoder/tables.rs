@@ -14,7 +14,7 @@ use crate::counters::{CounterRows, SampleOrigin};
 use crate::domain::{CompiledTemplate, Domain};
 use crate::options::{OptionsTable, RecordOrigin};
 use crate::records::Records;
-use crate::sampling::{KnownSamplers, Rate, SamplingInForce};
+use crate::sampling::{AllowedSamplers, KnownSamplers, Rate, SamplersLearned, SamplingInForce};
 use crate::time_flags;
 
 /// Rows that a batch is expected to have: those of a delivery of the live collector, and a datagram's more.
@@ -119,23 +119,26 @@ impl Tables {
     }
 
     /// Reads the records of a set of options data: they become rows, and the domain learns what they report about
-    /// samplers and its start. `None` when the domain has no such template.
+    /// samplers and its start. `allowed` is asked where they may report samplers. `None` when the domain has no such template.
     pub(super) fn options_set(
         &mut self,
         domain: &mut Domain,
         id: TemplateId,
         body: &[u8],
         clock: &MessageClock,
-        samplers_free: usize,
+        allowed: impl FnOnce(&Domain) -> AllowedSamplers,
     ) -> Option<OptionsSet> {
         let CompiledTemplate { template, options, .. } = domain.templates.get(id)?;
         let plan = options.as_ref()?;
         self.octets += body.len();
         let located = template.layout().locate(body, &mut self.spans);
         let records = Records { body, located: &located };
-        let before = domain.samplers.only();
-        let samplers = domain.samplers.learn(&plan.sampling, records, domain.key.domain, samplers_free);
-        domain.inspection.sampling(before, domain.samplers.only(), samplers.unmatched);
+        let mut samplers = SamplersLearned::default();
+        if plan.sampling.is_any() {
+            let (before, allowed) = (domain.samplers.only(), allowed(domain));
+            samplers = domain.samplers.learn(&plan.sampling, records, domain.key.domain, allowed);
+            domain.inspection.sampling(before, domain.samplers.only(), samplers.unmatched);
+        }
         let system_init_ms = plan.system_init_ms(records).or(domain.system_init_ms);
         let system_init_changed = system_init_ms != domain.system_init_ms;
         domain.system_init_ms = system_init_ms;
@@ -179,7 +182,7 @@ fn append(
     builder.address(Column::Exporter).repeat(&domain.exporter, rows);
     builder.u32(Column::ObservationDomain).repeat(domain.key.domain, rows);
     builder.u8(Column::ExportVersion).repeat(domain.key.version, rows);
-    let plan = &compiled.plan;
+    let plan = compiled.plan(&domain.templates);
     let own = KnownSamplers { named: &domain.samplers, unnamed: &domain.samplers, of_domain: None };
     let samplers = shared.map_or(own, |shared| shared.known_to(domain.key.domain));
     let in_force = SamplingInForce::of(&plan.selection, compiled.template.id(), samplers);
@@ -234,6 +237,11 @@ mod tests {
 
     const CLOCK: MessageClock = MessageClock { received_ms: 1_000, export_ms: 1_000, uptime_ms: None };
 
+    /// One sampler may be learned, and one changed.
+    fn one(_: &Domain) -> AllowedSamplers {
+        AllowedSamplers { new: 1, changes: 1 }
+    }
+
     fn id(id: u16) -> TemplateId {
         TemplateId::new(id).expect("id")
     }
@@ -268,10 +276,10 @@ mod tests {
     fn options_teach_the_domain_and_become_rows() {
         let (mut domain, mut tables) = (domain(), Tables::new());
         let set =
-            tables.options_set(&mut domain, id(257), &[0, 5, 0, 100, 0, 6, 0, 10], &CLOCK, 1).expect("a template");
+            tables.options_set(&mut domain, id(257), &[0, 5, 0, 100, 0, 6, 0, 10], &CLOCK, one).expect("a template");
         assert_eq!((set.rows, set.samplers.new, set.samplers.refused), (2, 1, 1));
         assert_eq!((domain.samplers.numbered(5), domain.samplers.numbered(6)), (Some(100), None));
-        assert!(tables.options_set(&mut domain, id(258), &[], &CLOCK, 1).is_none());
+        assert!(tables.options_set(&mut domain, id(258), &[], &CLOCK, one).is_none());
         let (flows, others) = tables.take();
         assert!(flows.is_none());
         assert_eq!(others.iter().map(|batch| batch.record_batch().num_rows()).sum::<usize>(), 2);
@@ -294,7 +302,7 @@ mod tests {
         };
         let [youtube, https] = [[13, 0, 0, 82], [3, 0, 1, 187]];
         flows(&mut tables, &domain, 300, &[&youtube[..], &[0, 0, 0, 1], &https, &[0, 0, 0, 2]].concat());
-        let set = tables.options_set(&mut domain, id(301), &[&youtube[..], b"youtube\0"].concat(), &CLOCK, 1);
+        let set = tables.options_set(&mut domain, id(301), &[&youtube[..], b"youtube\0"].concat(), &CLOCK, one);
         assert_eq!(set.expect("a template").left_out, LeftOut::default());
         flows(&mut tables, &domain, 300, &[&youtube[..], &[0, 0, 0, 3]].concat());
         flows(&mut tables, &domain, 302, &[&youtube[..], b"own name", &[0, 0, 0, 4]].concat());

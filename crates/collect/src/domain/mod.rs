@@ -30,6 +30,8 @@ pub(crate) struct Domain {
     pub duplicates: Duplicates,
     pub inspection: Inspection,
     pub samplers: Samplers,
+    /// Whether they are among those that hold for the exporter's other domains.
+    pub samplers_shared: bool,
     /// What is followed when it is an sFlow agent.
     pub agent: AgentState,
     /// When the exporter started, milliseconds since the epoch, as options data of IPFIX report it.
@@ -53,6 +55,7 @@ impl Domain {
             duplicates: Duplicates::default(),
             inspection: Inspection::default(),
             samplers: Samplers::default(),
+            samplers_shared: false,
             agent: AgentState::default(),
             system_init_ms: None,
             carries_flows: false,

@@ -1,5 +1,6 @@
 //! Templates of one Observation Domain, each with the plan by which its records are read.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use weir_wire::structured::ListContext;
@@ -18,10 +19,12 @@ const LEARNED_LISTS_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct CompiledTemplate {
     pub template: Template,
-    pub plan: Plan,
+    /// How its records are read when they are flows. It is made when the first of them come: any sender may define templates
+    /// again and again, and to compile one costs more than to receive it.
+    plan: OnceCell<Box<Plan>>,
     /// How its records are read when they are options data.
     pub options: Option<Box<OptionsPlan>>,
-    /// Of the elements known to be lists when the plan was made.
+    /// Of the elements known to be lists, how many were when it was last looked at for them.
     lists_known: usize,
     /// When it was last sent, milliseconds since the epoch.
     pub refreshed_ms: i64,
@@ -32,16 +35,24 @@ pub(crate) struct CompiledTemplate {
 }
 
 impl CompiledTemplate {
-    /// Compiles a template. `version` is that of the export protocol.
-    pub(crate) fn new(
-        template: Template,
-        version: u8,
-        refreshed_ms: i64,
-        list_kind: impl Fn(ElementId) -> Option<ListKind>,
-    ) -> Self {
+    /// A template that has come. `version` is that of the export protocol.
+    fn new(template: Template, version: u8, refreshed_ms: i64) -> Self {
         let options = template.is_options().then(|| Box::new(OptionsPlan::compile(&template, version == 9)));
-        let plan = Plan::compile(&template, version != 10, list_kind);
-        Self { plan, options, lists_known: 0, template, refreshed_ms, borrowed: false, place: 0 }
+        Self { plan: OnceCell::new(), options, lists_known: 0, template, refreshed_ms, borrowed: false, place: 0 }
+    }
+
+    /// One that an export protocol of this version has fixed.
+    pub(crate) fn fixed(template: Template, version: u8) -> Self {
+        let plan = Plan::compile(&template, version != 10, list_kinds::registered);
+        Self { plan: OnceCell::from(Box::new(plan)), ..Self::new(template, version, 0) }
+    }
+
+    /// How its records are read when they are flows. It is one of these templates.
+    pub(crate) fn plan(&self, templates: &DomainTemplates) -> &Plan {
+        self.plan.get_or_init(|| {
+            let list_kind = |element| templates.list_kind(element);
+            Box::new(Plan::compile(&self.template, templates.version != 10, list_kind))
+        })
     }
 }
 
@@ -130,10 +141,8 @@ impl DomainTemplates {
     /// Adds a template with an ID that none has.
     pub(crate) fn insert(&mut self, template: Template, refreshed_ms: i64) {
         self.fields += template.fields().len();
-        let learned = &self.learned_lists;
-        let list_kind = |element| list_kinds::registered(element).or_else(|| learned.get(&element).copied());
-        let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms, list_kind);
-        compiled.lists_known = learned.len();
+        let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms);
+        compiled.lists_known = self.learned_lists.len();
         let kind = &mut self.kinds[usize::from(compiled.template.is_options())];
         compiled.place = kind.len();
         kind.push(compiled.template.id());
@@ -231,7 +240,7 @@ impl DomainTemplates {
         self.learned_lists.len() - before
     }
 
-    /// Makes the plan of a template anew when elements were learned to be lists since it was made, and a set of so many octets has
+    /// Has the plan of a template made anew when elements were learned to be lists since it was made, and a set of so many octets has
     /// a record. One element that is learned so costs each template at most once, and nothing those whose records do not come.
     #[inline]
     pub(crate) fn update_plan(&mut self, id: TemplateId, octets: usize) {
@@ -241,7 +250,7 @@ impl DomainTemplates {
     }
 
     fn update_plan_by_lists(&mut self, id: TemplateId, octets: usize) {
-        let (learned, header_uptime) = (&self.learned_lists, self.version != 10);
+        let learned = &self.learned_lists;
         let Some(compiled) = self.compiled.get_mut(&id).filter(|compiled| compiled.lists_known < learned.len()) else {
             return;
         };
@@ -252,9 +261,8 @@ impl DomainTemplates {
         }
         compiled.lists_known = learned.len();
         let is_new = |leftover: &Leftover| leftover.list.is_none() && learned.contains_key(&leftover.element());
-        if compiled.plan.leftovers.iter().any(is_new) {
-            let list_kind = |element| list_kinds::registered(element).or_else(|| learned.get(&element).copied());
-            compiled.plan = Plan::compile(&compiled.template, header_uptime, list_kind);
+        if compiled.plan.get().is_some_and(|plan| plan.leftovers.iter().any(is_new)) {
+            compiled.plan = OnceCell::new();
         }
     }
 }

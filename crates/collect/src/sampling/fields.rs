@@ -147,6 +147,12 @@ impl SamplerFields {
         }
     }
 
+    /// Whether records may say anything about samplers.
+    pub(crate) fn is_any(&self) -> bool {
+        let rates = [self.packets, self.space, self.size, self.population, self.probability];
+        rates.into_iter().chain(self.intervals).chain([self.sampler, self.algorithm]).any(|field| field.is_some())
+    }
+
     /// The number of the sampler that a record names.
     pub(crate) fn sampler(&self, records: Records<'_>, record: usize) -> Option<u64> {
         self.sampler.and_then(|field| records.number(field, record))

@@ -118,6 +118,15 @@ pub(crate) struct StoredSamplers {
     pub filters: Vec<u64>,
 }
 
+/// What may be learned of samplers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AllowedSamplers {
+    /// How many samplers more.
+    pub new: usize,
+    /// How many others of those that are known. Beyond that an interval that changes is not known any more.
+    pub changes: usize,
+}
+
 /// What was learned from Options Data Records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SamplersLearned {
@@ -127,6 +136,8 @@ pub(crate) struct SamplersLearned {
     pub sequences_changed: bool,
     /// Samplers not known before.
     pub new: usize,
+    /// Intervals that are others than those known before.
+    pub changed: usize,
     /// Those beyond the limits.
     pub refused: u64,
     /// Rates of what no flow can be compared with.
@@ -352,26 +363,45 @@ impl Samplers {
         filters.and_then(|filters| filters.get_mut(&selector)).is_some_and(std::mem::take)
     }
 
-    /// Takes that a sampler was switched off. One of which no interval was known stays unknown.
-    fn switch_off(&mut self, sampler: Sampler, learned: &mut SamplersLearned) {
-        let known = match sampler {
+    /// What is known of a sampler, which may be [`OFF`].
+    fn known(&self, sampler: Sampler) -> Option<u32> {
+        match sampler {
             Sampler::Any => self.any,
             Sampler::Numbered(id) => self.numbered(id),
             Sampler::Of(part, number) => self.of_part(part, number),
-        };
-        if known.is_some() {
+        }
+    }
+
+    /// Takes that a sampler was switched off. One of which no interval was known stays unknown.
+    fn switch_off(&mut self, sampler: Sampler, learned: &mut SamplersLearned) {
+        if self.known(sampler).is_some() {
             learned.note_interval(sampler, self.set(sampler, OFF), OFF);
         }
     }
 
-    /// Learns from Options Data Records of this Observation Domain. `free` is how many samplers more may be remembered.
+    /// Takes that an interval was reported which is another than before, as too many are. It is not known then, for what was known
+    /// is wrong, until it is reported again when there are fewer. Returns whether it is so.
+    fn pass_over_change(&mut self, sampler: Sampler, interval: u32, learned: &mut SamplersLearned) -> bool {
+        let Some(known) = self.known(sampler).filter(|known| *known != interval) else { return false };
+        if let Sampler::Numbered(selector) = sampler {
+            learned.sequences_changed |= self.end_filter(selector);
+        }
+        if known != OFF {
+            self.switch_off(sampler, learned);
+        }
+        learned.refused += 1;
+        true
+    }
+
+    /// Learns from Options Data Records of this Observation Domain.
     pub(crate) fn learn(
         &mut self,
         fields: &SamplerFields,
         records: Records<'_>,
         domain: u32,
-        mut free: usize,
+        allowed: AllowedSamplers,
     ) -> SamplersLearned {
+        let mut free = allowed.new;
         let limit = |free: usize| if free > 0 { SAMPLERS_MAX } else { 0 };
         let mut learned = SamplersLearned::default();
         for record in 0..records.len() {
@@ -399,8 +429,14 @@ impl Samplers {
                 learned.unmatched += 1;
                 continue;
             };
+            if learned.changed >= allowed.changes && self.pass_over_change(sampler, interval, &mut learned) {
+                continue;
+            }
             let before = match self.set_within(sampler, interval, limit(free)) {
-                PreviousValue::Known(before) => before,
+                PreviousValue::Known(before) => {
+                    learned.changed += usize::from(before.is_some_and(|before| before != interval));
+                    before
+                }
                 PreviousValue::New => {
                     free -= 1;
                     learned.new += 1;

@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Next};
+use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Next, Session, Transport};
 use weir_flow::Counter;
 use weir_wire::{FieldSpecifier, Template, TemplateId};
 
@@ -242,6 +242,35 @@ fn short_sets_of_many_templates_are_accounted_for() {
     let counts = [Counter::SetsWaitingIn, Counter::SetsWaitingOut, Counter::SetsExpired];
     assert_eq!(counts.map(|counter| taken.count(counter)), [100, 1, 87]);
     check_balance(&taken, &decoder, 2);
+}
+
+/// Whoever has domains made on connections without end has a thousand in a second, after twice as many as there may be.
+#[test]
+fn a_source_has_so_many_domains_made_on_connections_and_more_later() {
+    let mut decoder = Decoder::new(Limits { domains_max: 256, ..Limits::default() });
+    let mut next = 0;
+    let mut send = |decoder: &mut Decoder, transport: Transport, host: u8, messages: u32, at_ms: i64| {
+        let before = decoder.statistics().total(Counter::DatagramsRefused);
+        for _ in 0..messages {
+            let mut exporter = TestExporter::new([192, 0, 2, host], 4739, next);
+            let session = Session { transport, source: exporter.source };
+            decoder.message(session, RECEIVED_MS + at_ms, &exporter.templates());
+            next += 1;
+        }
+        decoder.statistics().total(Counter::DatagramsRefused) - before
+    };
+    assert_eq!(send(&mut decoder, Transport::Tcp, 1, 2 * 256, 0), 0);
+    assert_eq!(send(&mut decoder, Transport::Tcp, 1, 100, 0), 100);
+    let session = Session { transport: Transport::Tcp, source: TestExporter::new([192, 0, 2, 1], 4739, 0).source };
+    decoder.end_session(session, RECEIVED_MS);
+    let mut taken = Taken::default();
+    taken.all_of(&mut decoder);
+    assert_eq!(send(&mut decoder, Transport::Tls, 1, 100, 0), 100, "another connection of it as well");
+    assert_eq!(send(&mut decoder, Transport::Tcp, 2, 50, 0), 0, "another source has its own");
+    assert_eq!(send(&mut decoder, Transport::Udp, 1, 50, 0), 0, "and datagrams do not count");
+    assert_eq!(send(&mut decoder, Transport::Tcp, 1, 60, 50), 10, "50 more after 50 ms");
+    taken.all_of(&mut decoder);
+    check_balance(&taken, &decoder, 2 * 256 + 100 + 100 + 50 + 50 + 60);
 }
 
 #[test]

@@ -29,18 +29,19 @@ pub(super) fn template(id: u16, fields: &[Field], scopes: u16) -> Template {
 /// A decoder, and the messages of one exporter.
 pub(super) struct Exporter {
     pub(super) decoder: Decoder,
-    received_ms: i64,
+    pub(super) source: SocketAddr,
+    pub(super) received_ms: i64,
     sequence: u32,
 }
 
 impl Exporter {
     pub(super) fn new() -> Self {
-        Self { decoder: Decoder::new(Limits::default()), received_ms: RECEIVED_MS, sequence: 0 }
+        let source = SocketAddr::from(([192, 0, 2, 1], 2055));
+        Self { decoder: Decoder::new(Limits::default()), source, received_ms: RECEIVED_MS, sequence: 0 }
     }
 
     fn datagram(&mut self, datagram: &[u8]) {
-        let source = SocketAddr::from(([192, 0, 2, 1], 2055));
-        self.decoder.datagram(source, self.received_ms, datagram);
+        self.decoder.datagram(self.source, self.received_ms, datagram);
     }
 
     /// A message of IPFIX: templates, then records of the last of them.

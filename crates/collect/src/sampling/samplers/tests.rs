@@ -13,7 +13,8 @@ fn learn(samplers: &mut Samplers, scopes: u16, fields: &[(u16, u16)], body: &[u8
     let mut spans = Spans::default();
     let located = template.layout().locate(body, &mut spans);
     let fields = SamplerFields::of(&template, netflow9);
-    samplers.learn(&fields, Records { body, located: &located }, DOMAIN, usize::MAX)
+    let allowed = AllowedSamplers { new: usize::MAX, changes: usize::MAX };
+    samplers.learn(&fields, Records { body, located: &located }, DOMAIN, allowed)
 }
 
 fn only(fields: &[(u16, u16)], body: &[u8]) -> Option<u32> {
@@ -202,6 +203,30 @@ fn the_interval_of_a_sequence_follows_what_is_known_of_its_selectors() {
     assert_eq!(after(&sequence, &[9, 1, 1]), Some(100));
     samplers.remove(Sampler::Numbered(1));
     assert_eq!(samplers.of_sequence(9), None);
+}
+
+#[test]
+fn an_interval_that_changes_when_no_more_may_is_not_known_until_one_may() {
+    let template = Template::new(
+        TemplateId::new(256).expect("id"),
+        [(302, 1), (34, 1)].map(|(id, length)| FieldSpecifier::iana(id, length)).into(),
+        1,
+    );
+    let template = template.expect("template");
+    let fields = SamplerFields::of(&template, false);
+    let (mut samplers, mut spans) = (Samplers::default(), Spans::default());
+    let mut learn = |body: &[u8], changes| {
+        let located = template.layout().locate(body, &mut spans);
+        let allowed = AllowedSamplers { new: usize::MAX, changes };
+        let learned = samplers.learn(&fields, Records { body, located: &located }, DOMAIN, allowed);
+        let known = [1, 2].map(|id| samplers.numbered(id));
+        (known, learned.changed, learned.refused, learned.changes.len())
+    };
+    assert_eq!(learn(&[1, 10, 2, 20], 0), ([Some(10), Some(20)], 0, 0, 2), "new ones are no changes");
+    assert_eq!(learn(&[1, 10, 2, 20], 0), ([Some(10), Some(20)], 0, 0, 0));
+    assert_eq!(learn(&[1, 11, 2, 21], 1), ([Some(11), Some(OFF)], 1, 1, 2));
+    assert_eq!(learn(&[1, 11, 2, 22], 0), ([Some(11), Some(OFF)], 0, 1, 0));
+    assert_eq!(learn(&[1, 11, 2, 22], 1), ([Some(11), Some(22)], 1, 0, 1));
 }
 
 fn interval() -> impl Strategy<Value = u32> {
