@@ -61,7 +61,9 @@ impl Archive {
             },
         );
         match folded {
-            Err(QueryError::Cancelled) if is_broken.load(Ordering::Relaxed) && !options.progress.is_stopped() => Ok(None),
+            Err(QueryError::Cancelled) if is_broken.load(Ordering::Relaxed) && !options.progress.is_stopped() => {
+                Ok(None)
+            }
             folded => Ok(Some(folded?.into_iter().map(|(_, state, _)| state).collect())),
         }
     }
