@@ -15,6 +15,7 @@ mod decode;
 mod error;
 mod estimate;
 mod flows;
+mod fold;
 mod group;
 mod keys;
 mod list;

@@ -79,6 +79,19 @@ impl SamplingCounts {
         let column = |column: Column| batch.column_by_name(column.name());
         let intervals = column(Column::SamplingInterval).and_then(|values| values.as_primitive_opt::<UInt32Type>());
         let flows = column(Column::Flows).and_then(|values| values.as_primitive_opt::<UInt64Type>());
+        // as nearly all exporters report them: every record is one flow, and all or none have an interval
+        if flows.is_none_or(|flows| flows.null_count() == flows.len()) {
+            let nulls = intervals.map_or(batch.num_rows(), Array::null_count);
+            if nulls == batch.num_rows() {
+                self.unknown = self.unknown.saturating_add(nulls as u64);
+                return;
+            }
+            if let Some(intervals) = intervals.filter(|_| nulls == 0) {
+                let sampled = intervals.values().iter().filter(|interval| **interval > 1).count();
+                self.sampled = self.sampled.saturating_add(sampled as u64);
+                return;
+            }
+        }
         for row in 0..batch.num_rows() {
             let flows = flows.filter(|flows| flows.is_valid(row)).map_or(1, |flows| flows.value(row));
             match intervals.filter(|intervals| intervals.is_valid(row)).map(|intervals| intervals.value(row)) {
@@ -87,6 +100,12 @@ impl SamplingCounts {
                 Some(_) => {}
             }
         }
+    }
+
+    /// Adds what was counted of other flows.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.sampled = self.sampled.saturating_add(other.sampled);
+        self.unknown = self.unknown.saturating_add(other.unknown);
     }
 }
 
@@ -215,6 +234,13 @@ mod tests {
         let lacking: ArrayRef = Arc::new(UInt64Array::from(vec![1, 2]));
         counts.add(&RecordBatch::try_from_iter([("bytes", lacking)]).expect("a batch"));
         assert_eq!(counts, SamplingCounts { sampled: 8, unknown: 7 });
+        let intervals: ArrayRef = Arc::new(UInt32Array::from(vec![1000, 1, 2]));
+        let none: ArrayRef = Arc::new(UInt64Array::from(vec![None::<u64>; 3]));
+        let columns = [(Column::SamplingInterval.name(), intervals), (Column::Flows.name(), none)];
+        let mut others = SamplingCounts::default();
+        others.add(&RecordBatch::try_from_iter(columns).expect("a batch"));
+        counts.join(&others);
+        assert_eq!(counts, SamplingCounts { sampled: 10, unknown: 7 });
     }
 
     #[test]

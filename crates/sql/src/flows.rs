@@ -7,6 +7,7 @@
 
 use std::cell::OnceCell;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,6 +139,31 @@ impl FlowAnswers {
         match self.direct(|archive| archive.ask(&self.narrowed(question))) {
             Ok(answer) => Ok(FlowAnswer::Direct(answer)),
             Err(error) => self.by_engine(question, error).map(FlowAnswer::Engine),
+        }
+    }
+
+    /// Gives the flows of a list to states, batch by batch: each thread that reads has one, which `make` makes. A column that is
+    /// missing from a batch is null in all of its rows. The engine, where only it can answer, gives all flows to one state. The
+    /// question must be a list in no order, without a limit.
+    ///
+    /// Once `add` breaks, reading ends, and the answer is `None`.
+    pub fn fold<S: Send>(
+        &self,
+        question: &FlowQuery,
+        make: impl Fn() -> S + Sync,
+        add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
+    ) -> Result<Option<Vec<S>>, EngineError> {
+        match self.direct(|archive| archive.fold(&self.narrowed(question), &make, &add)) {
+            Ok(folded) => Ok(folded),
+            Err(error) => {
+                let mut state = make();
+                for batch in self.by_engine(question, error)? {
+                    if add(&mut state, &batch?).is_break() {
+                        return Ok(None);
+                    }
+                }
+                Ok(Some(vec![state]))
+            }
         }
     }
 

@@ -70,7 +70,7 @@ pub use scan::encoded::PlanCodecError;
 pub use scan::flow_exec::FlowScanExec;
 pub use service::{AnswerSender, Asker, Login, Question, QuestionService, Reason, Refusal, Work};
 pub use threads::BusyThreads;
-pub use timeline::TimeLine;
+pub use timeline::{Tally, TimeLine};
 pub use user_tables::UserTable;
 pub use value_names::{NameColumns, NameFiles, ValueNames};
 pub use view::{FlowView, Pseudonyms};

@@ -5,6 +5,7 @@ mod completeness;
 mod elements;
 mod estimate;
 mod files;
+mod fold;
 mod format;
 mod memory;
 mod mutations;

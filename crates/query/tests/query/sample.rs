@@ -16,7 +16,7 @@ const SEALED: u64 = 120_000;
 const TAIL: u64 = 4_000;
 
 /// Segments of sixteen pages, whose flows lie by service, and a tail of many deliveries.
-fn archive(folder: &Path) -> (Writer, Archive) {
+pub(crate) fn archive(folder: &Path) -> (Writer, Archive) {
     let options = ArchiveOptions { segment_rows_max: 32_768, row_group_rows_max: 2048, ..ArchiveOptions::default() };
     let mut model = TrafficModel::new(3);
     (model.hosts, model.received) = (1 << 10, true);
@@ -35,7 +35,7 @@ fn archive(folder: &Path) -> (Writer, Archive) {
     (writer, Archive::open(folder, QueryOptions { threads: 2, ..QueryOptions::default() }).expect("an archive"))
 }
 
-fn question(filter: &str) -> FlowQuery {
+pub(crate) fn question(filter: &str) -> FlowQuery {
     let columns = vec![Column::DstPort, Column::Bytes, Column::Start];
     let select = Select::List { columns, sorting: None, limit: None };
     let filter = weir_filter::parse(filter).expect("a filter");

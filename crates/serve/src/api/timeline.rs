@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use axum::extract::State;
 use axum::response::Response;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use weir_print::plot::RateChart;
-use weir_query::Select;
-use weir_sql::TimeLine;
+use weir_query::{FlowQuery, Select};
+use weir_sql::{Tally, TimeLine};
 
 use super::extract::Params;
 use super::parameters::{MeasureParam, WhichFlows, number, ranking, single_column};
@@ -92,6 +93,25 @@ pub(crate) struct SeriesBody {
     pub(crate) values: Vec<Option<f64>>,
 }
 
+/// What is counted of the flows of a line.
+#[derive(Debug, Default)]
+struct DrawnFlows {
+    counts: SamplingCounts,
+    rows: usize,
+}
+
+impl Tally for DrawnFlows {
+    fn add(&mut self, batch: &RecordBatch) {
+        self.counts.add(batch);
+        self.rows += batch.num_rows();
+    }
+
+    fn join(&mut self, other: Self) {
+        self.counts.join(&other.counts);
+        self.rows += other.rows;
+    }
+}
+
 /// Draws rates over time.
 #[utoipa::path(
     get, path = "/timeline", tag = "questions", params(TimelineParams),
@@ -124,11 +144,12 @@ pub(crate) async fn timeline(
             let columns = SamplingCounts::with_columns(columns);
             which.query(Select::List { columns, sorting: None, limit: None })
         };
-        let ask = |columns| question.ask(&query(columns));
-        let (line, (counts, rows)) = line.draw(ask, |(counts, rows): &mut (SamplingCounts, usize), batch| {
-            counts.add(batch);
-            *rows += batch.num_rows();
-        })?;
+        let checked = |columns| -> Answered<FlowQuery> {
+            let query = query(columns);
+            question.check(&query)?;
+            Ok(query)
+        };
+        let (line, DrawnFlows { counts, rows }) = line.draw(question.answers, checked)?;
         let query = query(line.columns());
         let why_empty = question.why_empty(&query, rows)?;
         let notes = (&question.completeness(&query)?, &question.sampling_of(&query, &counts), why_empty.as_ref());

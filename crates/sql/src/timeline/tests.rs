@@ -1,7 +1,6 @@
-use std::cell::RefCell;
+use arrow::array::{UInt8Array, UInt32Array};
 
-use arrow::array::{ArrayRef, TimestampMillisecondArray, UInt8Array, UInt32Array, UInt64Array};
-
+use super::steps::{STEPS_MAX, STEPS_MS};
 use super::*;
 
 /// 2026-01-01T00:00:00Z.
@@ -58,6 +57,136 @@ fn flows_are_told_apart_by_a_key() {
     assert_eq!((labels, rates(&chart, 0), rates(&chart, 1)), (vec!["UDP", "other"], vec![1.0], vec![2.0]));
 }
 
+/// A generator of numbers (Knuth's MMIX).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: i64) -> i64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 16).cast_signed() % below
+    }
+
+    /// Flows of times up to some milliseconds, most of them short, in some order.
+    fn flows(&mut self, count: usize, span_ms: i64) -> Vec<(i64, i64, u64, u8)> {
+        let flow = |_| {
+            let start = self.below(span_ms);
+            let longest_ms = [1, 2, 1000, span_ms][self.below(4) as usize];
+            // some clocks go backwards
+            let end = start + self.below(longest_ms) - i64::from(self.below(20) == 0);
+            (start, end, self.below(100_000) as u64, [1, 6, 17, 47][self.below(4) as usize])
+        };
+        (0..count).map(flow).collect()
+    }
+}
+
+/// Two charts have the same steps, and the same rates but for rounding.
+#[track_caller]
+fn check_same(found: &RateChart, expected: &RateChart) {
+    assert_eq!((found.from_ms, found.step_ms, found.steps()), (expected.from_ms, expected.step_ms, expected.steps()));
+    let labels = |chart: &RateChart| chart.series.iter().map(|series| series.label.clone()).collect::<Vec<_>>();
+    assert_eq!(labels(found), labels(expected));
+    for (found, expected) in found.series.iter().zip(&expected.series) {
+        for (step, (rate, expected)) in found.rates.iter().zip(&expected.rates).enumerate() {
+            assert!((rate - expected).abs() <= 1e-6 * expected.max(1.0), "step {step}: {rate} {expected}");
+        }
+    }
+}
+
+/// Lines of windows and zones, with one series and with several, and how many milliseconds their flows span.
+fn lines() -> Vec<(TimeLine, i64)> {
+    let day_ms = 86_400_000;
+    let window = |from_ms: i64, until_ms: i64| TimeWindow {
+        from_ms: Some(NEW_YEAR_MS + from_ms),
+        until_ms: Some(NEW_YEAR_MS + until_ms),
+        ..TimeWindow::default()
+    };
+    let mut lines = Vec::new();
+    for span_ms in [3, 3000, 4096, 60_000, day_ms, 400 * day_ms, 40_000 * day_ms] {
+        for window in [TimeWindow::default(), window(0, 2 * span_ms), window(span_ms / 3, span_ms / 2)] {
+            for zone in ["UTC", "Asia/Kolkata", "Europe/Berlin"] {
+                let zone = TimeZone::get(zone).expect("a zone");
+                for measure in [Measure::Bits, Measure::Flows] {
+                    let line = TimeLine::new(measure, window, zone.clone());
+                    let labels = vec!["UDP".to_owned(), "TCP".to_owned()];
+                    lines.extend([(line.clone(), span_ms), (line.by(Column::Protocol, labels), span_ms)]);
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// Whichever flows each of several threads gets, and in which order.
+#[test]
+fn lines_that_are_joined_are_one_line() {
+    let mut random = Random(3);
+    for (mut line, span_ms) in lines() {
+        line.begin_at(Some(NEW_YEAR_MS));
+        let mut flows = random.flows(200, span_ms);
+        if random.below(3) == 0 {
+            // one that nothing else is near, so that parts have steps of different lengths
+            flows.push((40 * span_ms, 41 * span_ms, 7, 6));
+        }
+        let (mut one, mut parts) = (line.clone(), vec![line; 1 + random.below(4) as usize]);
+        for flow in flows {
+            let part = random.below(parts.len() as i64) as usize;
+            one.add(&batch(&[flow]));
+            parts[part].add(&batch(&[flow]));
+        }
+        let joined = parts.into_iter().reduce(|mut line, other| {
+            line.join(other);
+            line
+        });
+        check_same(&joined.expect("a line").chart(String::new(), 50), &one.chart(String::new(), 50));
+    }
+}
+
+/// The short way for batches in which nothing is missing, against the way for each flow.
+#[test]
+fn flows_that_have_everything_are_drawn_as_others() {
+    let mut random = Random(5);
+    let mut whole = 0;
+    for (mut line, span_ms) in lines() {
+        line.begin_at(Some(NEW_YEAR_MS));
+        let mut each = line.clone();
+        for _ in 0..4 {
+            let batch = batch(&random.flows(60, span_ms));
+            let count_default = (line.measure == Measure::Flows).then_some(1);
+            let flows = FlowColumns::of(&batch, line.amount_column(), count_default);
+            let series = each.by.as_mut().map(|by| by.of_rows(&batch)).unwrap_or_default();
+            each.add_each(&flows, batch.num_rows(), &series);
+            let columns = flows.without_nulls().expect("nothing is missing");
+            if line.add_whole(&columns, &series) {
+                whole += 1;
+            } else {
+                assert!(line.add(&batch), "all have times");
+            }
+        }
+        check_same(&line.chart(String::new(), 50), &each.chart(String::new(), 50));
+    }
+    assert!(whole > 100, "the short way was taken {whole} times");
+}
+
+/// What is missing is as before: a start is an end, a count is none or one, and what lacks a column lacks it in each row.
+#[test]
+fn flows_that_lack_something_are_drawn_by_what_they_have() {
+    let times = |times: [Option<i64>; 3]| -> ArrayRef {
+        Arc::new(TimestampMillisecondArray::from(times.map(|time| time.map(|ms| NEW_YEAR_MS + ms)).to_vec()))
+    };
+    let bytes: ArrayRef = Arc::new(UInt64Array::from(vec![Some(125), None, Some(250)]));
+    let starts = ("start", times([Some(0), Some(1000), None]));
+    let ends = ("end", times([None, Some(1000), Some(2000)]));
+    let drawn = |measure: Measure, columns: Vec<(&'static str, ArrayRef)>| {
+        let mut line = line(measure, TimeWindow::default()).by(Column::Protocol, vec!["-".to_owned()]);
+        assert!(line.add(&RecordBatch::try_from_iter(columns).expect("a batch")));
+        rates(&line.chart(String::new(), 3), 0)
+    };
+    let all = vec![starts, ends, ("bytes", bytes)];
+    // two flows remain, of the first and of the third second
+    assert_eq!(drawn(Measure::Bits, all.clone()), [1000.0, 0.0, 2000.0]);
+    assert_eq!(drawn(Measure::Flows, all), [1.0; 3]);
+}
+
 /// Places of moments are those that a division gives, for steps and times of all lengths.
 #[test]
 fn moments_are_in_the_steps_that_a_division_gives() {
@@ -69,6 +198,7 @@ fn moments_are_in_the_steps_that_a_division_gives() {
     let steps = STEPS_MS.iter().copied().chain([1 << 40, 5_798_205_849_600_000, 1 << 55, i64::MAX / 3]);
     // the first times that there are, the last, and some between: a step at either end reaches over it
     let first_ms = [i64::MIN, -NEW_YEAR_MS, 0, NEW_YEAR_MS, i64::MAX];
+    let mut by_products = 0;
     for (step_ms, first_ms) in steps.flat_map(|step_ms| first_ms.map(|first_ms| (step_ms, first_ms))) {
         let mut line = line(Measure::Flows, TimeWindow::default());
         let first = first_ms.div_euclid(step_ms);
@@ -82,8 +212,12 @@ fn moments_are_in_the_steps_that_a_division_gives() {
             let place = i128::from(number) - i128::from(first);
             let expected = (0..i128::from(STEPS_MAX)).contains(&place).then_some((place as usize, rest));
             assert_eq!(line.steps.place(moment), expected, "{moment} in steps of {step_ms} from {first_ms}");
+            let by_product = expected.and_then(|_| line.steps.place_by_product(moment));
+            assert!(by_product.is_none_or(|found| Some(found) == expected), "{moment} in steps of {step_ms}");
+            by_products += usize::from(by_product.is_some());
         }
     }
+    assert!(by_products > 100_000, "{by_products} moments");
 }
 
 /// Senders choose times: what does not fit beside the times of others is spread as it would be anywhere else.
@@ -103,54 +237,6 @@ fn the_first_and_the_last_times_that_there_are_can_be_drawn() {
     // half of the flow of all times is before the epoch, and the other one and all of the second after it
     let epoch = chart.from_ms.unsigned_abs().div_ceil(chart.step_ms.unsigned_abs()) as usize;
     assert!((flows[..epoch].iter().sum::<f64>() - 1.5).abs() < 0.01, "{flows:?}");
-}
-
-/// What a line is told apart by is read, whatever the other columns are needed for.
-#[test]
-fn flows_are_told_apart_by_when_they_were_received() {
-    let received: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![NEW_YEAR_MS; 2]).with_timezone("UTC"));
-    let all = [("start", Arc::clone(&received)), ("received", received)];
-    let ask = |columns: Vec<Column>| {
-        let all = all.iter().filter(|(name, _)| columns.iter().any(|column| column.name() == *name));
-        Ok::<_, ArrowError>([RecordBatch::try_from_iter(all.map(|(name, values)| (*name, Arc::clone(values))))])
-    };
-    let line = line(Measure::Flows, TimeWindow::default());
-    let mut label = Vec::new();
-    ColumnText::new(&weir_flow::schema::field(Column::Received), &all[1].1).push(0, &mut label);
-    let line = line.by(Column::Received, vec![String::from_utf8(label).expect("a text")]);
-    let (line, ()) = line.draw(ask, |(), _| ()).expect("a line");
-    let chart = line.chart(String::new(), 1);
-    // and none is among the others
-    assert_eq!((chart.series.len(), rates(&chart, 0)[0] * chart.step_ms as f64 / 1000.0), (1, 2.0));
-}
-
-/// When flows were received is read when one of them has no other time, and every flow is drawn once then; those without any
-/// time are left out.
-#[test]
-fn flows_without_a_start_are_drawn_when_they_were_received() {
-    let times = |times: &[Option<i64>]| -> ArrayRef {
-        let times = times.iter().map(|time| time.map(|after_ms| NEW_YEAR_MS + after_ms));
-        Arc::new(TimestampMillisecondArray::from(times.collect::<Vec<_>>()))
-    };
-    let drawn = |starts: &[Option<i64>], received: &[Option<i64>]| {
-        let asked = RefCell::new(Vec::new());
-        let ask = |columns: Vec<Column>| {
-            asked.borrow_mut().push(columns.contains(&Column::Received));
-            let all = [(Column::Start, times(starts)), (Column::Received, times(received))];
-            let all = all.into_iter().filter(|(column, _)| columns.contains(column));
-            let all = RecordBatch::try_from_iter(all.map(|(column, values)| (column.name(), values)));
-            let all = all.expect("a batch");
-            Ok::<_, ArrowError>((0..all.num_rows()).map(move |row| Ok::<_, ArrowError>(all.slice(row, 1))))
-        };
-        let line = line(Measure::Flows, TimeWindow::default());
-        let (line, rows) = line.draw(ask, |rows: &mut usize, batch| *rows += batch.num_rows()).expect("a line");
-        (asked.into_inner(), rows, rates(&line.chart(String::new(), 3), 0))
-    };
-    let (first, second, third) = (Some(0), Some(1000), Some(2000));
-    let received = [third, second, third];
-    assert_eq!(drawn(&[first, second, third], &received), (vec![false], 3, vec![1.0; 3]));
-    assert_eq!(drawn(&[first, None, third], &received), (vec![false, true], 3, vec![1.0; 3]));
-    assert_eq!(drawn(&[first, None, third], &[None; 3]), (vec![false, true], 3, vec![1.0, 0.0, 1.0]));
 }
 
 /// Values that come again are told apart as at first, also when more of them came than are remembered.

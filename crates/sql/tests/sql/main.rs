@@ -18,5 +18,6 @@ mod samples;
 mod scaling;
 mod slt;
 mod tables;
+mod timelines;
 mod versions;
 mod views;

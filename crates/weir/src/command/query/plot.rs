@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::ValueEnum;
 use weir_flow::Column;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, terminal as letters};
-use weir_sql::{FlowAnswers, FlowQuery, Order, Select, Sorting, StatisticKey, TimeLine};
+use weir_sql::{EngineError, FlowAnswers, FlowQuery, Order, Select, Sorting, StatisticKey, TimeLine};
 
 use super::Args;
 use crate::foreground_query::{ForegroundQuery, terminal};
@@ -103,8 +103,8 @@ fn flows(args: &Args, question: &impl Fn(Select) -> FlowQuery, answers: &FlowAns
         let (column, select) = most_frequent(args, name)?;
         line = line.by(column, answers.labels(&question(select))?);
     }
-    let ask = |columns| answers.ask(&question(Select::List { columns, sorting: None, limit: None }));
-    let (line, ()) = line.draw(ask, |(), _| ())?;
+    let list = |columns| Ok::<_, EngineError>(question(Select::List { columns, sorting: None, limit: None }));
+    let (line, ()) = line.draw(answers, list)?;
     Ok(line)
 }
 

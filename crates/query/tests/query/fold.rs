@@ -1,0 +1,110 @@
+//! States of threads against the list of the same flows.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt64Type};
+use weir_query::{Admission, Archive, FlowQuery, QueryError, QueryOptions, Select, TimeWindow};
+
+use crate::sample::{archive, question};
+
+type Row = (Option<i64>, Option<u16>, Option<u64>);
+
+/// The rows of a batch by names of columns: batches of a list and of states have them in different orders.
+fn rows(batch: &RecordBatch) -> Vec<Row> {
+    let column = |name: &str| batch.column_by_name(name);
+    let starts = column("start").map(|values| values.as_primitive::<TimestampMillisecondType>());
+    let ports = column("dst_port").map(|values| values.as_primitive::<UInt16Type>());
+    let bytes = column("bytes").map(|values| values.as_primitive::<UInt64Type>());
+    let row = |row: usize| {
+        let start = starts.filter(|values| values.is_valid(row)).map(|values| values.value(row));
+        let port = ports.filter(|values| values.is_valid(row)).map(|values| values.value(row));
+        (start, port, bytes.filter(|values| values.is_valid(row)).map(|values| values.value(row)))
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+fn folded(archive: &Archive, question: &FlowQuery) -> Vec<Vec<Row>> {
+    let add = |state: &mut Vec<Row>, batch: &RecordBatch| {
+        state.extend(rows(batch));
+        ControlFlow::Continue(())
+    };
+    archive.fold(question, Vec::new, add).expect("read").expect("nothing broke off")
+}
+
+#[test]
+fn each_flow_of_segments_and_tail_is_given_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_writer, archive) = archive(folder.path());
+    let all: Vec<Row> = folded(&archive, &question("any")).concat();
+    assert_eq!(all.len() as u64, archive.snapshot().flows());
+    let starts: Vec<i64> = all.iter().filter_map(|row| row.0).collect();
+    let (first, last) = starts.iter().min().zip(starts.iter().max()).expect("some times");
+    let (from_ms, until_ms) = (Some(first + (last - first) / 3), Some(last - (last - first) / 3));
+    for window in [TimeWindow::default(), TimeWindow { from_ms, until_ms, ..TimeWindow::default() }] {
+        for filter in ["any", "dst port 22", "bytes > 10k", "src port 1 and dst port 1"] {
+            let question = FlowQuery { window, ..question(filter) };
+            let listed: Vec<RecordBatch> = archive.ask(&question).and_then(Iterator::collect).expect("a list");
+            let mut expected: Vec<Row> = listed.iter().flat_map(rows).collect();
+            let states = folded(&archive, &question);
+            assert_eq!(states.len(), 2, "one for each thread");
+            let mut found = states.concat();
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert!(found == expected, "{filter}, {window:?}: {} of {} flows", found.len(), expected.len());
+        }
+    }
+}
+
+#[test]
+fn what_breaks_off_ends_all_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_writer, archive) = archive(folder.path());
+    let given = AtomicUsize::new(0);
+    let add = |(): &mut (), _: &RecordBatch| {
+        given.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Break(())
+    };
+    assert!(archive.fold(&question("any"), || (), add).expect("no error").is_none());
+    // each of two threads got one batch at most
+    assert!((1..=2).contains(&given.into_inner()));
+}
+
+#[test]
+fn a_question_that_is_stopped_is_cancelled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_writer, archive) = archive(folder.path());
+    let options = QueryOptions { threads: 2, admission: Some(Admission::new(1)), ..QueryOptions::default() };
+    let (progress, admission) = (Arc::clone(&options.progress), options.admission.clone().expect("turns"));
+    let archive = Archive::over(Arc::clone(archive.snapshot()), options);
+    let add = |(): &mut (), _: &RecordBatch| {
+        assert_eq!(admission.counts(), (1, 0), "it has the turn while it reads");
+        progress.stop();
+        ControlFlow::Continue(())
+    };
+    let stopped = archive.fold(&question("any"), || (), add);
+    assert!(matches!(stopped, Err(QueryError::Cancelled)), "{stopped:?}");
+    assert_eq!(admission.counts(), (0, 0));
+    // and so is one that breaks off because of it
+    let stopped = archive.fold(&question("any"), || (), |(), _| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(QueryError::Cancelled)), "{stopped:?}");
+}
+
+#[test]
+fn only_lists_are_given_to_states() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_writer, archive) = archive(folder.path());
+    let refused = |archive: &Archive, question: &FlowQuery| {
+        archive.fold(question, || (), |(), _| ControlFlow::Continue(())).expect_err("refused")
+    };
+    let select = Select::List { columns: Vec::new(), sorting: None, limit: Some(1) };
+    let limited = FlowQuery { select, ..question("any") };
+    assert!(matches!(refused(&archive, &limited), QueryError::NeedsEngine(_)));
+    let scaled = FlowQuery { scaled: true, ..question("any") };
+    assert!(matches!(refused(&archive, &scaled), QueryError::NeedsEngine(_)));
+    let options = QueryOptions { approximate: true, ..QueryOptions::default() };
+    let approximate = Archive::over(Arc::clone(archive.snapshot()), options);
+    assert!(matches!(refused(&approximate, &question("any")), QueryError::NotApproximate(_)));
+}
