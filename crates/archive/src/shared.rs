@@ -110,6 +110,8 @@ pub(crate) struct Progress {
     pub(crate) waiting_summaries: Vec<WaitingSummary>,
     /// Why maintenance failed last, until it is returned once.
     pub(crate) upkeep_failure: Option<ArchiveError>,
+    /// Commits since the checkpoint, when these have become too many, until they are returned once.
+    pub(crate) late_checkpoint: Option<u64>,
     /// Counters of the threads; the rest of the statistics is filled in when they are asked for.
     pub(crate) counted: Statistics,
 }
@@ -171,6 +173,7 @@ impl Shared {
             space_wanted: false,
             waiting_summaries: Vec::new(),
             upkeep_failure: None,
+            late_checkpoint: None,
             counted: Statistics::default(),
         };
         Ok(Self {

@@ -110,6 +110,17 @@ impl Manifest {
         rebuild(layout, Care::Names).map(|rebuilt| Arc::new(rebuilt.state))
     }
 
+    /// Commits after the checkpoint, of which there are seldom more than 32; 0 when the archive has no manifest.
+    pub(crate) fn commits_since_checkpoint(layout: &Layout) -> Result<u64, ArchiveError> {
+        if !Self::exists(layout) {
+            return Ok(0);
+        }
+        let folder = layout.manifest();
+        // The checkpoint is read last: it may be replaced meanwhile, and old commits removed.
+        let last = numbers(&folder)?.into_iter().max().unwrap_or(0);
+        Ok(last.saturating_sub(checkpoint_sequence(&folder)?))
+    }
+
     /// What counts, as of the last commit that was read.
     pub(crate) fn state(&self) -> &Arc<ArchiveState> {
         &self.state
@@ -348,12 +359,16 @@ impl Manifest {
 
     /// The number of the checkpoint that is there now.
     fn checkpoint_sequence(&self) -> Result<u64, ArchiveError> {
-        let path = self.folder.join(CHECKPOINT);
-        let mut octets = [0; HEADER_OCTETS];
-        let read = fs::File::open(&path).and_then(|mut file| file.read_exact(&mut octets));
-        read.map_err(Action::ReadManifest.failed(&path))?;
-        codec::sequence_of(&octets).map_err(|bad| bad_file(&path, bad))
+        checkpoint_sequence(&self.folder)
     }
+}
+
+fn checkpoint_sequence(folder: &Path) -> Result<u64, ArchiveError> {
+    let path = folder.join(CHECKPOINT);
+    let mut octets = [0; HEADER_OCTETS];
+    let read = fs::File::open(&path).and_then(|mut file| file.read_exact(&mut octets));
+    read.map_err(Action::ReadManifest.failed(&path))?;
+    codec::sequence_of(&octets).map_err(|bad| bad_file(&path, bad))
 }
 
 /// The number of the oldest edit that stays with a checkpoint of this number.

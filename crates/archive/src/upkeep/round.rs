@@ -14,6 +14,9 @@ use crate::manifest::Manifest;
 use crate::shared::{Ending, Progress, Shared};
 use crate::{ArchiveError, WhenFull, expiry, space};
 
+/// From so many commits since the checkpoint on, of which there are seldom more than 32, the checkpoint is reported as late.
+const LATE_COMMITS: u64 = 256;
+
 /// What maintenance remembers from one round to the next.
 struct Maintenance {
     compaction: Compaction,
@@ -26,6 +29,8 @@ struct Maintenance {
     is_compared: bool,
     /// Whether leftovers of a crash were looked for.
     is_swept: bool,
+    /// Whether it was reported that the checkpoint is late.
+    is_late_reported: bool,
 }
 
 /// Does maintenance until the writer ends.
@@ -37,6 +42,7 @@ pub(crate) fn run(shared: &Shared) {
         merge_from: Instant::now(),
         is_compared: false,
         is_swept: false,
+        is_late_reported: false,
     };
     let mut rest = shared.options.upkeep_interval;
     while let Some(space_wanted) = wait(shared, rest) {
@@ -86,6 +92,8 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
     if space_wanted || space::is_short(shared.layout.root(), 0, options)? {
         make_room(shared)?;
     }
+    // also while others do maintenance: one of them may be the process that was stopped
+    count_commits(shared, maintenance)?;
     let known = maintenance.manifest.take();
     let Some(mut upkeep) = Upkeep::try_begin(&shared.layout, known)? else { return Ok(options.upkeep_interval) };
     if !maintenance.is_swept {
@@ -108,6 +116,18 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
     // the rest after a long merge must not keep from expiring what is over the limit meanwhile
     let rest = maintenance.merge_from.saturating_duration_since(Instant::now());
     Ok(if merged || !rest.is_zero() { rest.min(options.upkeep_interval) } else { options.upkeep_interval })
+}
+
+fn count_commits(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), ArchiveError> {
+    let commits = Manifest::commits_since_checkpoint(&shared.layout)?;
+    let is_late = commits >= LATE_COMMITS;
+    let was_reported = std::mem::replace(&mut maintenance.is_late_reported, is_late);
+    let mut progress = shared.progress();
+    progress.counted.commits_since_checkpoint = commits;
+    if is_late && !was_reported {
+        progress.late_checkpoint = Some(commits);
+    }
+    Ok(())
 }
 
 fn count_pending(shared: &Shared, upkeep: &Upkeep) {
@@ -173,4 +193,50 @@ fn merge(shared: &Shared, compaction: &mut Compaction, upkeep: &mut Upkeep) -> R
         progress.upkeep_failure = failure;
     }
     Ok(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::layout::Layout;
+    use crate::manifest::Edit;
+    use crate::{ArchiveOptions, Writer, inventory};
+
+    fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+        let until = Instant::now() + Duration::from_mins(1);
+        while !is_so() {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_that_waits_for_a_stopped_process_is_reported_once() {
+        let dir = tempfile::tempdir().expect("a folder");
+        Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive").0.close().expect("closed");
+        let layout = Layout::new(dir.path());
+        // the lock that a process has which was stopped in the middle of a commit
+        let stopped = File::open(layout.manifest()).expect("the folder");
+        stopped.try_lock_shared().expect("the lock");
+        let mut manifest = Manifest::load(&layout).expect("a manifest");
+        let mut commit = |count: u64| {
+            for _ in 0..count {
+                assert!(manifest.commit(|_| Ok(Some(Edit::Deleted { through: 0 }))).expect("committed"));
+            }
+        };
+        commit(LATE_COMMITS);
+        assert!(inventory(dir.path()).expect("an inventory").commits_since_checkpoint >= LATE_COMMITS);
+        let options = ArchiveOptions { upkeep_interval: Duration::from_millis(1), ..ArchiveOptions::default() };
+        let (writer, _) = Writer::open(dir.path(), options).expect("an archive");
+        wait_for("the checkpoint is reported as late", || {
+            writer.take_late_checkpoint().is_some_and(|commits| commits >= LATE_COMMITS)
+        });
+        assert!(writer.statistics().commits_since_checkpoint >= LATE_COMMITS);
+        stopped.unlock().expect("unlocked");
+        commit(32);
+        wait_for("the checkpoint has moved on", || writer.statistics().commits_since_checkpoint < 32);
+        assert_eq!(writer.take_late_checkpoint(), None, "it was reported");
+    }
 }
