@@ -274,7 +274,7 @@ enum Room {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.end(Ending::Drop);
-        // Nobody is there to be told; whoever must know calls `close`.
+        // There is no caller to report to; a caller that must know calls `close`.
         let _ = self.threads.join(&self.shared);
     }
 }

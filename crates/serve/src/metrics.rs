@@ -1,7 +1,7 @@
 //! Counters for Prometheus, as `OpenMetrics`.
 //!
 //! Labels come from closed sets: components of the chain, counters of the books, watches that run, forwarders of the archive, and
-//! exporters as far as they have places of their own. Whoever sends datagrams or requests adds no line.
+//! exporters as far as they have places of their own. Senders of datagrams or requests add no line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -14,7 +14,7 @@ use crate::manifest::Manifest;
 use crate::shared::{Ending, Progress, Shared};
 use crate::{ArchiveError, WhenFull, expiry, space};
 
-/// From so many commits since the checkpoint on, of which there are seldom more than 32, the checkpoint is reported as late.
+/// Commits since the checkpoint from which on it is reported as late; usually there are at most 32.
 const LATE_COMMITS: u64 = 256;
 
 /// What maintenance remembers from one round to the next.
@@ -66,7 +66,7 @@ fn wait(shared: &Shared, rest: Duration) -> Option<bool> {
     (progress.ending == Ending::Open).then(|| std::mem::take(&mut progress.space_wanted))
 }
 
-/// Makes room when the disk is full and the oldest segments may go for that. True when something could be removed.
+/// Frees space when the disk is full and the oldest segments may be removed for that. True when something could be removed.
 /// Waits for the maintenance under way: a merge, at most.
 pub(crate) fn make_room(shared: &Shared) -> Result<bool, ArchiveError> {
     if shared.options.when_full != WhenFull::OldestFirst {
@@ -150,7 +150,7 @@ fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -
     }
     let expired = expiry::run(upkeep, &expiry, shared.options.heavy_keys_min, &mut waiting);
     let mut progress = shared.progress();
-    // Files have gone, and there is no room even so.
+    // Files have been removed, and there is still no space.
     let is_lost = upkeep.state().pending.is_empty();
     progress.counted.summaries_lost += if is_lost { waiting.len() as u64 } else { 0 };
     progress.waiting_summaries = if is_lost { Vec::new() } else { waiting };
