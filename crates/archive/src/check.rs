@@ -324,7 +324,7 @@ fn find_strangers_in(
     Ok(())
 }
 
-/// Finds commits that are gone: nobody reads those behind them.
+/// Finds commits that are missing: those after them are not read.
 fn find_lost_commits(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveError> {
     if !Manifest::exists(layout) {
         return Ok(());
@@ -368,7 +368,7 @@ fn check_tails(
     let mut before = (first > 0).then(|| (first - 1, state.local().position));
     for number in &numbers {
         let path = layout.tail(*number);
-        // One that is sealed meanwhile is checked by whoever seals it.
+        // One that is sealed meanwhile is checked by the process that seals it.
         let Ok(file) = File::open(&path) else { continue };
         report(&path);
         checked.tails += 1;

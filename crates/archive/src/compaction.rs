@@ -69,7 +69,7 @@ pub fn compact(
     let layout = Layout::new(dir);
     let options = ArchiveOptions { compaction: *options, free_octets_min: 0, ..ArchiveOptions::default() };
     let mut compaction = Compaction { settled_only: false, ..Compaction::new(&options) };
-    // One merge at a time: a writer may have to make room in between.
+    // One merge at a time: a writer may have to free space in between.
     Upkeep::begin(&layout)?.remove_uncommitted()?;
     loop {
         let written = compaction.done.segments_written;
@@ -113,7 +113,7 @@ pub(crate) struct Compaction {
     pub(crate) done: CompactionReport,
     /// Time that the last merge took.
     pub(crate) last_time: Duration,
-    /// Set when nobody waits for the merge that is under way.
+    /// Set when the merge that is under way is no longer wanted.
     is_ending: Arc<AtomicBool>,
 }
 

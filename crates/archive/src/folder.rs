@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::{Action, ArchiveError, disk};
 
-/// Creates a folder that may exist already. Its parent is synced in any case, because whoever created it may have
+/// Creates a folder that may exist already. Its parent is synced in any case, because the process that created it may have
 /// crashed before: a file in it is durable only when the folder itself is.
 pub(crate) fn create(path: &Path) -> Result<(), ArchiveError> {
     match disk::create_folder(path) {

@@ -71,7 +71,7 @@ pub(crate) struct TailMark {
 }
 
 impl TailMark {
-    /// The mark of a new tail. Nobody can guess its nonce who has not read the file.
+    /// The mark of a new tail. Its nonce cannot be guessed without reading the file.
     pub(crate) fn random(number: TailNumber) -> Self {
         // The keys of this hash are random numbers of the system.
         let nonce = RandomState::new().hash_one((number, std::process::id(), SystemTime::now()));
@@ -137,7 +137,7 @@ impl FrameHeader {
         sane.then_some(header)
     }
 
-    /// The header of a frame that stands for a lost one.
+    /// The header of a frame that takes the place of a lost one.
     pub(crate) fn lost(position: Position, mark: TailMark) -> Self {
         Self {
             position,
@@ -170,7 +170,7 @@ impl FrameHeader {
         octets
     }
 
-    /// Whether the frame stands for one that was lost: no delivery is empty.
+    /// Whether the frame takes the place of a lost one: no delivery is empty.
     pub(crate) fn is_lost(&self) -> bool {
         self.payload_octets() == 0
     }

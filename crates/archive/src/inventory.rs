@@ -14,6 +14,8 @@ use crate::{ArchiveError, Position, Segment, space};
 pub struct Inventory {
     /// Number of the last commit of the manifest.
     pub commits: u64,
+    /// Commits of these after the checkpoint of the manifest, see [`commits_since_checkpoint`].
+    pub commits_since_checkpoint: u64,
     /// The last delivery.
     pub position: Position,
     /// The epoch of positions: each writer begins one.
@@ -81,6 +83,7 @@ pub fn inventory(dir: &Path) -> Result<Inventory, ArchiveError> {
     let (pending, octets): (Vec<_>, Vec<_>) = files.unzip();
     Ok(Inventory {
         commits: state.sequence,
+        commits_since_checkpoint: Manifest::commits_since_checkpoint(&layout)?,
         position,
         epoch: local.epoch(),
         segments: state.segments.values().cloned().collect(),
@@ -93,6 +96,12 @@ pub fn inventory(dir: &Path) -> Result<Inventory, ArchiveError> {
         damaged_tails,
         free_octets: space::free_octets(dir)?,
     })
+}
+
+/// Commits to the archive in `dir` after the checkpoint of its manifest. A checkpoint is written after each 32. It is put off
+/// while a process that was stopped in the middle of a commit holds the lock on the manifest: then there are more and more.
+pub fn commits_since_checkpoint(dir: &Path) -> Result<u64, ArchiveError> {
+    Manifest::commits_since_checkpoint(&Layout::new(dir))
 }
 
 fn look_at(path: PathBuf, is_skipped: bool) -> Option<Result<TailInfo, ArchiveError>> {

@@ -215,7 +215,7 @@ impl Layout {
     }
 
     /// Removes the folder of an archive that nothing was appended to, with all that is in it, or nothing when something in it
-    /// is of others. The caller holds the lock, which goes last: until then nobody else begins an archive here.
+    /// is of others. The caller holds the lock, which goes last: until then no other process begins an archive here.
     pub(crate) fn remove(&self) -> Result<(), ArchiveError> {
         let lock = self.lock();
         let names = folder::names(&self.root)?;

@@ -79,7 +79,7 @@ pub use follow::{Behind, FollowEvent, FollowOptions, FollowedDelivery, Follower}
 pub use frame::FrameDigest;
 pub use handle::{ArchiveHandle, HandleOptions};
 pub use index::{ColumnPages, GroupPages, PageEncoding, PagePlace, PageSet, SegmentIndex};
-pub use inventory::{Inventory, TailInfo, inventory};
+pub use inventory::{Inventory, TailInfo, commits_since_checkpoint, inventory};
 pub use manifest::EditRefused;
 pub use new_folders::NewFolders;
 pub use options::{ArchiveOptions, CompactionOptions, ExpiryOptions, SealRetries, SummaryOptions, WhenFull};

@@ -2,11 +2,11 @@
 //!
 //! A reader takes a *lease* before it reads the manifest: it locks the newest file in `readers/`, whose name is the
 //! number of a commit that was there already. So a reader that holds lease S knows commit S or a later one, and needs
-//! no file that counted no more since S or before. Whoever removes files makes a lease with the number of the newest
+//! no file that counted no more since S or before. The process that removes files makes a lease with the number of the newest
 //! commit; once the locks on all older ones are gone, the files that were pending by then can go, and the older leases
 //! with them.
 //!
-//! The locks are the system's and go with the process that holds them, however it ends. Nobody waits for a lock: who
+//! The locks are the system's and go with the process that holds them, however it ends. No process waits for a lock: who
 //! finds one being removed takes the next. A reader that may not lock, or finds no folder of readers, reads without a
 //! lease: a file may then vanish before it is opened, which is an error and never a smaller answer.
 
@@ -50,7 +50,7 @@ impl Lease {
                 Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(_)) => return Ok(Self::default()),
             }
-            // Whoever removed the lease held it alone until then.
+            // The process that removed the lease held it exclusively until then.
             if path.exists() {
                 return Ok(Self { file: Some(file) });
             }
@@ -88,7 +88,7 @@ pub(crate) fn create(layout: &Layout) -> Result<(), ArchiveError> {
 }
 
 fn begin(layout: &Layout, number: u64) -> Result<(), ArchiveError> {
-    // Nothing here is synced: after a crash of the machine nobody reads.
+    // Nothing here is synced: after a crash of the machine there are no readers.
     let path = path(layout, number);
     File::create(&path).map(drop).map_err(|source| failed(&path, source))
 }
@@ -102,7 +102,7 @@ pub(crate) struct Released {
     pub(crate) waiting: bool,
 }
 
-/// Makes the lease of a commit, so that new readers take it, and drops older ones that nobody holds. Readers that hold
+/// Makes the lease of a commit, so that new readers take it, and drops older ones that no reader holds. Readers that hold
 /// an older one for longer than `wait_max` are not waited for. The caller holds the lock of maintenance.
 pub(crate) fn release(layout: &Layout, sequence: u64, wait_max: Duration) -> Result<Released, ArchiveError> {
     create(layout)?;
@@ -125,7 +125,7 @@ pub(crate) fn release(layout: &Layout, sequence: u64, wait_max: Duration) -> Res
             Err(TryLockError::WouldBlock) => return Ok(Released { through: number, waiting: true }),
             Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
         }
-        // While the lock is held, so that whoever has just opened the file sees that it has gone.
+        // While the lock is held, so that a reader that has just opened the file sees that it has gone.
         fs::remove_file(&path).map_err(|source| failed(&path, source))?;
     }
     Ok(Released { through: *newest, waiting: false })

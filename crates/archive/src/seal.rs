@@ -89,7 +89,7 @@ pub(crate) fn seal_tail(
         folder::sync(&layout.manifest())?;
     }
     match disk::remove(&tail.path) {
-        // whoever opens the archive next removes it otherwise
+        // otherwise the next process that opens the archive removes it
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         other => other.map_err(Action::RemoveTail.failed(&tail.path))?,
     }

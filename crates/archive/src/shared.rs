@@ -31,20 +31,20 @@ pub(crate) struct Shared {
     /// Held while a frame is written.
     tails: Mutex<Tails>,
     /// Held briefly, but where the marker of tails that are not confirmed is created or removed, when syncs fail and once they are made up
-    /// for: a disk that hangs then holds up whoever appends or asks for statistics.
+    /// for: a disk that hangs then blocks appending and asking for statistics.
     progress: Mutex<Progress>,
     /// Of positions of this writer.
     pub(crate) epoch: u32,
     /// What was appended last, for followers; has a lock of its own, which is taken last.
     pub(crate) ring: Ring,
-    /// Set at the end, for whoever is in the middle of something and must not wait for a lock to know: at once, or after a while in
+    /// Set at the end, for threads that are in the middle of something and must not wait for a lock to know: at once, or after a while in
     /// which what is under way may end.
     pub(crate) is_ending: Arc<AtomicBool>,
     /// There is something to sync, or a new tail whose age counts, or the end has come.
     pub(crate) sync_wanted: Condvar,
     /// There is something to seal, or the end has come.
     pub(crate) seal_wanted: Condvar,
-    /// There is no room, or the end has come.
+    /// There is no space, or the writer ends.
     pub(crate) upkeep_wanted: Condvar,
     /// The durable position moved, or never will again.
     pub(crate) durable_moved: Condvar,
@@ -88,7 +88,7 @@ pub(crate) struct Sealing {
     pub(crate) skipped: VecDeque<FinishedTail>,
     /// Why the last attempt failed, until one succeeds.
     pub(crate) failure: Option<ArchiveError>,
-    /// The same for whoever logs it, until it is asked for.
+    /// The same for the log, until it is asked for.
     pub(crate) report: Option<SealFailure>,
 }
 
@@ -104,12 +104,14 @@ pub(crate) struct Progress {
     pub(crate) live_since: Option<Instant>,
     pub(crate) sealing: Sealing,
     pub(crate) ending: Ending,
-    /// True when the disk was full since room was last made.
+    /// True when the disk was full since space was last freed.
     pub(crate) space_wanted: bool,
-    /// Summaries for which there was no room yet.
+    /// Summaries for which there was no space yet.
     pub(crate) waiting_summaries: Vec<WaitingSummary>,
     /// Why maintenance failed last, until it is returned once.
     pub(crate) upkeep_failure: Option<ArchiveError>,
+    /// Commits since the checkpoint, when these have become too many, until they are returned once.
+    pub(crate) late_checkpoint: Option<u64>,
     /// Counters of the threads; the rest of the statistics is filled in when they are asked for.
     pub(crate) counted: Statistics,
 }
@@ -171,6 +173,7 @@ impl Shared {
             space_wanted: false,
             waiting_summaries: Vec::new(),
             upkeep_failure: None,
+            late_checkpoint: None,
             counted: Statistics::default(),
         };
         Ok(Self {
@@ -238,7 +241,7 @@ impl Shared {
         self.upkeep_wanted.notify_all();
     }
 
-    /// Asks for room when the oldest segments may go for that.
+    /// Asks for space when the oldest segments may be removed for that.
     pub(crate) fn want_space(&self) {
         if self.options.when_full == WhenFull::OldestFirst {
             self.progress().space_wanted = true;

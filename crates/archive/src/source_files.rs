@@ -99,7 +99,7 @@ pub struct BegunFiles {
     list: Arc<Mutex<BegunList>>,
 }
 
-/// Locked by whoever changes the list of begun files: a line that is added while the list is replaced would be lost.
+/// Locked to change the list of begun files: a line that is added while the list is replaced would be lost.
 #[derive(Debug, Default)]
 struct BegunList {
     synced: Option<Instant>,

@@ -58,7 +58,7 @@ pub(crate) fn keep_reserve(layout: &Layout) {
     }
 }
 
-/// Gives this room back to the disk.
+/// Gives this space back to the disk.
 pub(crate) fn release_reserve(layout: &Layout) {
     let _ = disk::remove(&layout.reserve());
 }
@@ -79,7 +79,7 @@ pub(crate) fn has_room(path: &Path, octets: u64, reserve_octets: u64) -> Result<
     Ok(space.free >= octets.saturating_add(space.reserve(reserve_octets)))
 }
 
-/// What was removed to make room.
+/// What was removed to free space.
 #[derive(Debug, Default)]
 pub(crate) struct FreedSpace {
     pub(crate) files: u64,
@@ -90,7 +90,7 @@ pub(crate) struct FreedSpace {
     pub(crate) written: SummaryCounts,
     /// Summaries that are gone.
     pub(crate) summaries: u64,
-    /// True when there is no room still, and nothing more may be removed for it.
+    /// True when there is still too little space, and nothing more may be removed for it.
     pub(crate) is_at_floor: bool,
 }
 

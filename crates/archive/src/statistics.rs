@@ -84,6 +84,8 @@ pub struct Statistics {
     pub room_refused: u64,
     /// Times that expiry by age was put off because the clock had jumped.
     pub expiry_suspended: u64,
+    /// Commits after the checkpoint of the manifest, at the last look.
+    pub commits_since_checkpoint: u64,
     /// Times that maintenance failed; it is tried again.
     pub upkeep_failures: u64,
 }

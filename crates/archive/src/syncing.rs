@@ -112,7 +112,7 @@ fn sync(shared: &Shared) {
             reads_failed: 0,
             is_given_up: false,
         });
-        // whoever opens the archive next in the same run of the system must not trust a sync either
+        // the next process that opens the archive in the same run of the system must not trust a sync either
         let _ = disk::create(&shared.layout.unconfirmed());
     } else {
         progress.durable = position;
@@ -130,7 +130,7 @@ fn sync_tail(file: &File, path: &Path) -> io::Result<()> {
 
 /// Writes the tails that a failed sync concerns to other files. Nothing is appended until that has succeeded.
 fn write_all_again(shared: &Shared) {
-    // whoever appends sees the failure under this lock, so nothing comes to these tails any more
+    // appending checks for the failure under this lock, so nothing is added to these tails any more
     shared.finish_live(&mut shared.tails());
     let mut progress = shared.progress();
     let more = std::mem::take(&mut progress.syncing.files);

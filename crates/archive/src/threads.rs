@@ -83,7 +83,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A failure to seal is reported at once, and then once in this time.
 const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
-/// A tail that was left behind is tried again after so many times the pause between two attempts.
+/// A tail that was left behind is tried again after this multiple of the pause between two attempts.
 const PAUSE_RETRIES: u32 = 12;
 
 fn run_seal(shared: &Shared) {

@@ -76,7 +76,7 @@ impl Upkeep {
 
     fn with(layout: &Layout, lock: Lock, known: Option<Manifest>) -> Result<Self, ArchiveError> {
         if !Manifest::exists(layout) {
-            // Nobody may append meanwhile: a program that knows no manifest would not find what it is to go on from.
+            // No process may append meanwhile: a program that knows no manifest would not find what it is to continue from.
             let _writer = Lock::acquire(&layout.lock())?;
             recovery::upgrade(layout)?;
         }

@@ -211,6 +211,12 @@ impl Writer {
         self.shared.progress().upkeep_failure.take()
     }
 
+    /// How many commits there are since the checkpoint of the manifest, returned once when they have become eight times as many as
+    /// usual: a process was stopped in the middle of a commit, and the checkpoint waits for it.
+    pub fn take_late_checkpoint(&self) -> Option<u64> {
+        self.shared.progress().late_checkpoint.take()
+    }
+
     /// Why sealing fails: at the first failure and then once a minute, each returned once.
     pub fn take_seal_failure(&self) -> Option<SealFailure> {
         self.shared.progress().sealing.report.take()
@@ -268,7 +274,7 @@ enum Room {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.end(Ending::Drop);
-        // Nobody is there to be told; whoever must know calls `close`.
+        // There is no caller to report to; a caller that must know calls `close`.
         let _ = self.threads.join(&self.shared);
     }
 }

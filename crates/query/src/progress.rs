@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Most warnings that are kept of a question.
 const WARNINGS_MAX: usize = 20;
 
-/// Whether a sum that an answer was made of does not fit into 64 bits, so that the nearest number that does stands for it.
+/// Whether a sum that an answer was made of does not fit into 64 bits (of decimals: into their digits), so that the nearest
+/// number that does stands for it.
 /// Clones are the same flag: functions that add hold one, and the question looks at another.
 #[derive(Debug, Clone, Default)]
 pub struct SaturationFlag(Arc<AtomicBool>);
@@ -47,8 +48,9 @@ impl SaturationFlag {
 }
 
 /// The warning about sums that do not fit.
-const SATURATED: &str = "a sum does not fit into 64 bits, and the largest number (or the smallest) stands for it: \
-                         sum(CAST(... AS DECIMAL(38, 0))) has no such limit";
+const SATURATED: &str = "a sum does not fit into 64 bits, or one of decimals into 38 digits, and the largest number (or the \
+                         smallest) stands for it: sum(CAST(... AS DECIMAL(38, 0))) has 38 digits, and \
+                         sum(CAST(... AS DOUBLE)) is near any sum";
 
 /// The warnings of a question, in the order in which they came.
 #[derive(Debug, Default)]

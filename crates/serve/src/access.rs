@@ -201,7 +201,7 @@ impl Access {
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *users, Arc::clone(&now));
         drop(users);
-        // whoever it wakes finds the users of now
+        // a task that it wakes finds the current users
         self.replaced.send_modify(|times| *times += 1);
         if before.is_empty() && !now.is_empty() {
             return vec![LOCAL.to_owned()];

@@ -123,12 +123,12 @@ impl HttpBody for EndedBody {
     }
 }
 
-/// Answers with JSON; nobody keeps it.
+/// Answers with JSON that is not cached.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<Response, Problem> {
     Ok(with_type(serde_json::to_vec(value)?, "application/json"))
 }
 
-/// Answers with octets of a media type; nobody keeps them.
+/// Answers with octets of a media type that are not cached.
 pub(crate) fn with_type(octets: impl IntoResponse, media_type: &'static str) -> Response {
     let mut response = octets.into_response();
     let headers = response.headers_mut();

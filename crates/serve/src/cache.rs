@@ -1,4 +1,4 @@
-//! Answers that are kept for whoever asks the same again.
+//! Answers that are kept for the same question asked again.
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;

@@ -44,7 +44,7 @@ impl CompletenessBody {
             (true, 0) if !is_nothing => Verdict::Complete,
             (true, _) => Verdict::Unknown,
         };
-        // nobody may have listened
+        // perhaps no collector was listening
         let sentence = match (verdict, is_nothing) {
             (Verdict::Unknown, true) => {
                 "the books have no flows of this time: whether any are missing is not known".to_owned()

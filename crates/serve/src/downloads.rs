@@ -156,7 +156,7 @@ impl Downloads {
                 }
             }
         };
-        // nobody waits for the thread in the end: it may wait for a server
+        // the thread is not joined at the end: it may wait for a server
         thread::Builder::new().name("weir-downloads".to_owned()).spawn(work)?;
         Ok(Downloading { _stop: stop })
     }

@@ -1,6 +1,6 @@
 //! Everything over HTTP: questions, watches, metrics, pages.
 //!
-//! A [`Server`] answers questions about one archive while whoever collects writes it, in this process or in another one. A
+//! A [`Server`] answers questions about one archive while a collector writes it, in this process or in another one. A
 //! request becomes a question of [`weir_query`] or [`weir_sql`] and its answer becomes JSON or Arrow; what is asked and how it
 //! is answered is theirs. What is ours is that many may ask: how many questions run at once, with how much memory and for
 //! how long ([`questions`]), who may ask ([`users`]), and what is kept of answers.

@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long seconds are kept for those who come later, and how many at most.
 const HISTORY_MS: i64 = 300_000;
 const SECONDS_MAX: usize = 600;
-/// Exporters with rates of their own; whoever sends datagrams must not fill memory, or pages.
+/// Exporters with rates of their own; senders of datagrams must not fill memory, or pages.
 const EXPORTERS_MAX: usize = 64;
 
 /// Rates of the last second.
@@ -78,7 +78,7 @@ pub(crate) struct LiveSecond {
     pub(crate) bytes_per_s: f64,
 }
 
-/// The last seconds, for whoever comes and has not seen them.
+/// The last seconds, for clients that connect later.
 #[derive(Debug, Default)]
 pub(crate) struct LiveHistory(Mutex<VecDeque<LiveSecond>>);
 

@@ -1,7 +1,7 @@
 //! Counters for Prometheus, as `OpenMetrics`.
 //!
 //! Labels come from closed sets: components of the chain, counters of the books, watches that run, forwarders of the archive, and
-//! exporters as far as they have places of their own. Whoever sends datagrams or requests adds no line.
+//! exporters as far as they have places of their own. Senders of datagrams or requests add no line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,6 +117,10 @@ impl Counters {
         let (files, octets) = snapshot.files_pending();
         writer.single(false, "archive_files_pending", "Files that count no more and wait for questions", files)?;
         writer.single(false, "archive_octets_pending", "Octets of these files, beside max_size", octets)?;
+        if let Ok(commits) = weir_archive::commits_since_checkpoint(self.0.archive.folder()) {
+            let help = "Commits since the checkpoint of the manifest, seldom more than 32";
+            writer.single(false, "archive_commits_since_checkpoint", help, commits)?;
+        }
         writer.single(true, "archive_deliveries", "Deliveries that were appended", snapshot.position().get())?;
         writer.single(true, "archive_flows_expired", "Flows that have expired", snapshot.rows_expired())?;
         writer.single(true, "archive_flows_set_aside", "Flows of damaged segments", snapshot.rows_set_aside())

@@ -1,6 +1,6 @@
 //! Places of connections: so many in all, and of these a share for each address.
 //!
-//! Connections over the limit are refused, so whoever takes all places shuts the others out, and needs no password for it. One
+//! Connections over the limit are refused, so a client that takes all places locks out all others, and needs no password for it. One
 //! address gets a part of the places only. What speaks against it: many people may have one address, behind a translation
 //! of addresses or a proxy. So the part is large, proxies that the configuration names have no limit of their own, and
 //! neither has this machine, where a proxy may be that nobody named.

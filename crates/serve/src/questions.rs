@@ -268,7 +268,7 @@ impl Questions {
             });
             entry.end(&answer);
             let Leftover { turns, waits } = std::mem::take(&mut *turn.leftover());
-            // whoever asks again at once is not refused because of a question that has ended
+            // a user who asks again at once is not refused because of a question that has ended
             let entry = Some(entry).filter(|_| !waits.is_empty());
             // a client that has left takes nothing
             let _ = sender.send(answer);

@@ -35,7 +35,7 @@ type Read = dyn Fn() -> Result<Reloaded, OptionError> + Send + Sync;
 /// Tells the rest of the process to read its files again, and what collects its new options.
 type Tell = dyn Fn(Option<Table>) + Send + Sync;
 
-/// How the configuration is read again, by whoever runs the service.
+/// How the configuration is read again, by the process around the service.
 #[derive(Clone)]
 pub struct Reloader {
     pub(crate) read: Arc<Read>,

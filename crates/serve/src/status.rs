@@ -1,4 +1,4 @@
-//! What whoever runs the service knows, and tells it while it runs.
+//! What the process around the service knows, and reports to it while it runs.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use weir_chain::Progress;
 use weir_sql::standing::HistoryCounts;
 use weir_watch::{NotifyCounts, WatchCounts};
 
-/// What whoever runs the service knows of collecting, which changes while it runs.
+/// What the process around the service knows of collecting, which changes while it runs.
 #[derive(Debug, Default)]
 pub struct Status {
     collecting: Mutex<Option<Progress>>,

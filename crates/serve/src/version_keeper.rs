@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use weir_sql::Enrichment;
 
-/// How long whoever wants to know that versions are kept waits for it.
+/// How long a caller waits for versions to be kept.
 pub(crate) const KEEPING_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps versions.

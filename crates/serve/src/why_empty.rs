@@ -1,4 +1,4 @@
-//! Why an answer has no rows, for whoever asked.
+//! Why an answer has no rows, for the user who asked.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

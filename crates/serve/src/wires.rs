@@ -41,7 +41,7 @@ impl Wires {
     }
 
     /// Writes the line of a login, in a thread that may wait for the disk; `status` is why it is refused. Must be called from a
-    /// task of tokio. Whoever wants the line to be there waits for it.
+    /// task of tokio. A caller that needs the line to be written waits for it.
     fn write_login(&self, name: &str, from: IpAddr, status: Option<u16>) -> impl Future<Output = ()> + use<> {
         let audit = Arc::clone(&self.0.listening.audit);
         let name: String = name.chars().take(NAME_LETTERS_MAX).collect();

@@ -42,7 +42,7 @@ pub enum EngineError {
         /// How far it came.
         reached: Box<Reached>,
     },
-    /// Whoever asked does not want the answer any more.
+    /// The caller does not want the answer any more.
     #[error("the question was cancelled: {reached}")]
     Cancelled {
         /// How far it came.

@@ -75,7 +75,7 @@ impl QuestionThreads {
         let (sender, done) = sync_channel(1);
         handle.spawn(async move {
             let worked = AssertUnwindSafe(work).catch_unwind().await;
-            // an error here means that nobody waits any more
+            // an error here means that the caller waits no longer
             let _ = sender.send(worked.unwrap_or_else(|panic| Err(EngineError::Panicked(panic_text(&*panic)))));
         });
         loop {

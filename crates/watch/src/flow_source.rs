@@ -1,6 +1,6 @@
 //! Where the flows of watches come from: an archive that grows, or rows that a chain hands over.
 //!
-//! Rows of a chain wait in a queue with a limit. Whoever hands them over does not wait by default: rows that find no room are
+//! Rows of a chain wait in a queue with a limit. The sender does not wait by default: rows for which the queue is full are
 //! counted and not watched. For files, which come as fast as they are read, it may wait instead.
 
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ impl FlowSource {
 #[derive(Debug, Default)]
 struct Waiting {
     rows: Mutex<u64>,
-    /// Nobody takes rows any more. Set under the lock of `rows`.
+    /// No rows are taken any more. Set under the lock of `rows`.
     is_closed: AtomicBool,
     has_room: Condvar,
 }
@@ -122,7 +122,7 @@ pub struct FlowFeed {
 }
 
 impl FlowFeed {
-    /// Hands rows over; false when there is no room for them, or nobody takes them any more.
+    /// Hands rows over; false when the queue is full, or rows are not taken any more.
     pub fn send(&self, rows: &RecordBatch) -> bool {
         let count = rows.num_rows() as u64;
         let mut waiting = locked(&self.waiting.rows);
@@ -167,7 +167,7 @@ impl StreamReceiver {
 }
 
 impl Drop for StreamReceiver {
-    /// Whoever waits for room must not wait for ever.
+    /// A sender that waits for the queue must not wait for ever.
     fn drop(&mut self) {
         let mut waiting = locked(&self.waiting.rows);
         *waiting = 0;

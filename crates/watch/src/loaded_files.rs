@@ -28,7 +28,7 @@ struct BegunWatch {
     text: String,
 }
 
-/// Takes lines for whoever looks on.
+/// Takes lines for the user.
 type Taker = dyn Fn(&str) + Send;
 
 /// The files that run, as they were when they were read.

@@ -1,6 +1,6 @@
 //! Watches that follow an archive.
 //!
-//! One thread follows and cuts; each watch has a thread that asks, so that a slow one holds up nobody. At most as many
+//! One thread follows and cuts; each watch has a thread that asks, so that a slow one does not delay the others. At most as many
 //! statements as there are cores run at a time. Closed windows wait in a queue with a limit; what does not fit is not
 //! asked, counted and reported. Nothing here is waited for by the writer of the archive.
 //!

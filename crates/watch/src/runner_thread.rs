@@ -31,7 +31,7 @@ const DROP_LOOK_EVERY: Duration = Duration::from_millis(1);
 /// while, and ends by itself after that.
 pub(crate) struct RunnerThread {
     is_ending: Arc<AtomicBool>,
-    /// Set before `is_ending` when nobody takes the runner back.
+    /// Set before `is_ending` when the runner is not taken back.
     is_dropped: Arc<AtomicBool>,
     /// `None` after the end.
     thread: Option<JoinHandle<Option<AttendedRunner>>>,

@@ -19,7 +19,7 @@ const LEAVE_WITHIN: Duration = Duration::from_millis(50);
 pub enum Message {
     /// A new report, which is in the journal.
     Report(Box<Report>),
-    /// Something that whoever runs it should know.
+    /// Something that the user should know.
     Notice(String),
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Permit(Sender<()>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // nobody waits when the receiver has gone
+        // nothing waits when the receiver has gone
         let _ = self.0.send(());
     }
 }
@@ -73,7 +73,7 @@ impl Shared {
     }
 
     pub(crate) fn notice(&self, text: String) {
-        // nobody may be there to read it, and nothing waits for that
+        // perhaps it is not read, and nothing waits for that
         let _ = self.messages.try_send(Message::Notice(text));
     }
 

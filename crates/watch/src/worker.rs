@@ -58,7 +58,7 @@ pub(crate) struct Worker {
     is_keeping_rows: bool,
 }
 
-/// Ends the runner when a thread panics: nobody would ask its windows.
+/// Ends the runner when a thread panics: its windows would not be asked.
 struct PanicFlag(Arc<AtomicBool>);
 
 impl Drop for PanicFlag {
@@ -401,7 +401,7 @@ impl Worker {
         (self.last_commit, self.uncommitted) = (Instant::now(), None);
         self.counters.reports.fetch_add(new.len() as u64, Ordering::Relaxed);
         for report in new {
-            // nothing waits for whoever prints them; they are in the journal
+            // nothing waits for them to be printed; they are in the journal
             let is_full = self.shared.messages.try_send(Message::Report(Box::new(report))).is_err();
             self.counters.reports_unprinted.fetch_add(u64::from(is_full), Ordering::Relaxed);
         }

@@ -33,7 +33,7 @@ pub enum FollowEvent {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FollowedDelivery {
-    /// Its position. Whoever has handled the delivery and keeps this goes on after it later.
+    /// Its position. A follower that has handled the delivery and keeps this continues after it later.
     pub position: FollowPosition,
     /// Its flows; `None` when it had none. Columns without a value may be left out.
     pub flows: Option<FlowBatch>,

@@ -176,7 +176,7 @@ impl Follower {
     /// What became of the deliveries that come next, when they are gone: a gap, or that a crash has taken the archive back.
     /// `None` when the next one is there, or there is none yet. What is damaged is left to [`try_next`](Self::try_next).
     ///
-    /// Reads no flows: whoever has no room for any learns what the limits of the archive remove meanwhile. What this follower
+    /// Reads no flows: a caller whose buffers are full learns what the limits of the archive remove meanwhile. What this follower
     /// had of that in memory, or in a file that is open, is dropped.
     pub fn try_next_loss(&mut self) -> Result<Option<FollowEvent>, ArchiveError> {
         let next = self.position.position.next();

@@ -1,6 +1,6 @@
 //! The writers of this process, by the folder of their archive.
 //!
-//! Whoever follows an archive need not know that its writer is in the same process: deliveries then come from memory. An
+//! A follower need not know that the writer of the archive is in the same process: deliveries then come from memory. An
 //! archive has one writer, so a folder has one entry; it ends with the writer.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ static WRITERS: Mutex<Vec<(PathBuf, Weak<Shared>)>> = Mutex::new(Vec::new());
 
 /// A writer begins.
 pub(crate) fn enter(dir: &Path, shared: &Arc<Shared>) {
-    // without a name nobody finds it here, and followers read files
+    // without a name it cannot be found here, and followers read files
     let Ok(dir) = dir.canonicalize() else { return };
     let mut writers = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
     writers.retain(|(other, writer)| *other != dir && writer.strong_count() > 0);

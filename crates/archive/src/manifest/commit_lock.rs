@@ -1,12 +1,12 @@
 //! The lock that keeps a commit and a new checkpoint apart.
 //!
-//! A commit looks whether its number is free and then takes it. Were the checkpoint to move on in between, the edits before it
-//! might go, the number would be free once more, and the commit would be one that nobody reads. So commits share this lock for
-//! that moment, and who replaces the checkpoint has it alone.
+//! A commit checks whether its number is free and then takes it. If the checkpoint were replaced in between, the edits before it
+//! could be removed, the number would be free again, and no reader would read the commit. So commits hold this lock shared for
+//! that moment, and the process that replaces the checkpoint holds it exclusively.
 //!
-//! A process may be stopped at any moment, also while it has the lock. One that commits holds up nobody then: others commit
-//! too, and the checkpoint waits. One that replaces the checkpoint is between two calls of the system, and who commits waits for
-//! it for some seconds.
+//! A process may be stopped at any moment, also while it holds the lock. If it was committing, it blocks no other process: others
+//! commit too, and the checkpoint is put off. If it was replacing the checkpoint, it was between two system calls, and processes
+//! that commit wait for it for some seconds.
 //!
 //! What is locked is the folder: there is no file to be made for it on a disk that is full, none that belongs to another user,
 //! and none that somebody removes. What speaks against it is that a network file system locks folders on each host apart;
@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use crate::{Action, ArchiveError};
 
-/// A checkpoint is replaced in microseconds; who has the lock for longer was stopped.
+/// A checkpoint is replaced in microseconds; a process that holds the lock for longer was stopped.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// How often it is looked whether the lock is free.
+/// Interval between two attempts to take the lock.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The lock on the folder of a manifest, held while this lives. The system gives it back when the process dies.
@@ -36,7 +36,7 @@ impl Drop for CommitLock {
 }
 
 impl CommitLock {
-    /// Takes the lock that commits share. Waits for who replaces the checkpoint, but not for ever:
+    /// Takes the lock that commits share. Waits for a process that replaces the checkpoint, but not for ever:
     /// [`ArchiveError::LockedManifest`] then.
     pub(super) fn share(folder: &Path) -> Result<Self, ArchiveError> {
         Self::share_within(folder, WAIT_MAX)
@@ -58,7 +58,7 @@ impl CommitLock {
         }
     }
 
-    /// Takes the lock alone; `None` while somebody has it.
+    /// Takes the lock exclusively; `None` while another process holds it.
     pub(super) fn try_alone(folder: &Path) -> Result<Option<Self>, ArchiveError> {
         let failed = Action::Lock.failed(folder);
         let file = File::open(folder).map_err(failed)?;

@@ -4,7 +4,7 @@
 //! manifest/checkpoint                 the state after some commit
 //! manifest/0000000000000412.edit      each commit after it, and some before
 //! manifest/new-58d3c1a07e2b4f96       a file being written
-//! manifest/reserve                    room for commits on a full disk
+//! manifest/reserve                    space for commits on a full disk
 //! ```
 //!
 //! A commit is a file with the next number, which is given its name only when it is whole and durable, and only when
@@ -74,7 +74,7 @@ impl Manifest {
     /// Starts the manifest of an archive that has none, or replaces one, with this state.
     pub(crate) fn create(layout: &Layout, mut state: ArchiveState) -> Result<Self, ArchiveError> {
         folder::create(&layout.manifest())?;
-        // Numbers are not used again: whoever follows the old log must not take an edit for the one it waits for.
+        // Numbers are not used again: a follower of the old log must not take an edit for the one it waits for.
         // The same goes for the numbers of leases, which readers may hold that know nothing of this state.
         let last = last_number(&layout.manifest())?.max(readers::newest(layout)?);
         state.sequence = state.sequence.max(last) + 1;
@@ -110,6 +110,17 @@ impl Manifest {
         rebuild(layout, Care::Names).map(|rebuilt| Arc::new(rebuilt.state))
     }
 
+    /// Commits after the checkpoint, of which there are seldom more than 32; 0 when the archive has no manifest.
+    pub(crate) fn commits_since_checkpoint(layout: &Layout) -> Result<u64, ArchiveError> {
+        if !Self::exists(layout) {
+            return Ok(0);
+        }
+        let folder = layout.manifest();
+        // The checkpoint is read last: it may be replaced meanwhile, and old commits removed.
+        let last = numbers(&folder)?.into_iter().max().unwrap_or(0);
+        Ok(last.saturating_sub(checkpoint_sequence(&folder)?))
+    }
+
     /// What counts, as of the last commit that was read.
     pub(crate) fn state(&self) -> &Arc<ArchiveState> {
         &self.state
@@ -141,7 +152,7 @@ impl Manifest {
     }
 
     /// Commits what `edit` makes of the newest state: `None` when there is nothing to do. Returns whether there was.
-    /// It is called again when somebody else commits first.
+    /// It is called again when another process commits first.
     pub(crate) fn commit(
         &mut self,
         mut edit: impl FnMut(&ArchiveState) -> Result<Option<Edit>, ArchiveError>,
@@ -178,7 +189,7 @@ impl Manifest {
             let counts =
                 |segment: &Segment| self.state.segments.get(&segment.key()).is_some_and(|known| known == segment);
             for segment in segments.iter().filter(|segment| !counts(segment)) {
-                // whoever opens the archive next removes it otherwise
+                // otherwise the next process that opens the archive removes it
                 let _ = disk::remove(&segment.path());
             }
         }
@@ -189,8 +200,8 @@ impl Manifest {
         self.folder.join(format!("{number:016}{SUFFIX}"))
     }
 
-    /// Writes a file of these octets under a name that nobody else has, and syncs it. Numbers of processes would not do for
-    /// that: in two containers both may be 1.
+    /// Writes a file of these octets under a unique name, and syncs it. The number of the process is not unique: in two
+    /// containers both may be 1.
     fn write_new(&self, octets: &[u8]) -> io::Result<PathBuf> {
         // The keys of this hash are random numbers of the system.
         let random = RandomState::new().hash_one((std::process::id(), SystemTime::now()));
@@ -229,7 +240,7 @@ impl Manifest {
     fn link_next(&self, new: &Path, number: u64) -> Result<bool, ArchiveError> {
         let _shared = CommitLock::share(&self.folder)?;
         // Until the lock is given back the checkpoint stays where it is, and edits of this number on stay with it: the number is
-        // free only if nobody has used it.
+        // free only if it was never used.
         if self.checkpoint_sequence()? >= number {
             return Ok(false);
         }
@@ -240,7 +251,7 @@ impl Manifest {
     ///
     /// Programs that know nothing of the lock may have moved the checkpoint meanwhile. When it is so far that edits of this
     /// number are removed, this one may have come after that. What it was to do is looked at again on top of the newest state then;
-    /// whether that has it already or not, nobody needs the file.
+    /// whether that has it already or not, the file is no longer needed.
     pub(super) fn link(&self, new: &Path, number: u64) -> Result<bool, ArchiveError> {
         let path = self.edit_path(number);
         let failed = Action::UpdateManifest.failed(&path);
@@ -255,7 +266,7 @@ impl Manifest {
         Ok(false)
     }
 
-    /// Keeps room for some commits on a disk that is full, as far as there is room now.
+    /// Reserves space for some commits on a full disk, as far as there is space now.
     pub(crate) fn keep_reserve(&self) {
         let path = self.folder.join(RESERVE);
         if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == RESERVE_OCTETS as u64) {
@@ -281,8 +292,8 @@ impl Manifest {
         self.remove_old_edits()
     }
 
-    /// Gives a checkpoint its name, unless there is a later one or somebody commits: false then. The edits between this one and
-    /// a later one may be gone, so that nobody could read on.
+    /// Gives a checkpoint its name, unless there is a later one or another process commits: false then. The edits between this one
+    /// and a later one may be gone, so that readers could not read on.
     fn replace_checkpoint(&self, new: &Path) -> Result<bool, ArchiveError> {
         let Some(_alone) = CommitLock::try_alone(&self.folder)? else { return Ok(false) };
         if self.checkpoint_sequence()? >= self.state.sequence {
@@ -302,8 +313,8 @@ impl Manifest {
         disk::rename(new, &path).map_err(Action::UpdateManifest.failed(&path))
     }
 
-    /// Removes the edits long before this state, whose checkpoint is there: whoever is about to commit one of these numbers sees
-    /// that. Those are included that were left before, by a crash or while somebody committed.
+    /// Removes the edits long before this state, whose checkpoint is there: a process that is about to commit one of these numbers
+    /// sees that. Edits that were left before, by a crash or during a commit of another process, are included.
     fn remove_old_edits(&self) -> Result<(), ArchiveError> {
         let kept = oldest_kept(self.state.sequence);
         let old = numbers(&self.folder)?.into_iter().filter(|number| *number < kept);
@@ -348,12 +359,16 @@ impl Manifest {
 
     /// The number of the checkpoint that is there now.
     fn checkpoint_sequence(&self) -> Result<u64, ArchiveError> {
-        let path = self.folder.join(CHECKPOINT);
-        let mut octets = [0; HEADER_OCTETS];
-        let read = fs::File::open(&path).and_then(|mut file| file.read_exact(&mut octets));
-        read.map_err(Action::ReadManifest.failed(&path))?;
-        codec::sequence_of(&octets).map_err(|bad| bad_file(&path, bad))
+        checkpoint_sequence(&self.folder)
     }
+}
+
+fn checkpoint_sequence(folder: &Path) -> Result<u64, ArchiveError> {
+    let path = folder.join(CHECKPOINT);
+    let mut octets = [0; HEADER_OCTETS];
+    let read = fs::File::open(&path).and_then(|mut file| file.read_exact(&mut octets));
+    read.map_err(Action::ReadManifest.failed(&path))?;
+    codec::sequence_of(&octets).map_err(|bad| bad_file(&path, bad))
 }
 
 /// The number of the oldest edit that stays with a checkpoint of this number.
@@ -361,7 +376,7 @@ fn oldest_kept(checkpoint: u64) -> u64 {
     checkpoint.saturating_sub(EDITS_KEPT)
 }
 
-/// Removes an edit, if nobody else has.
+/// Removes an edit, unless another process has removed it.
 fn remove_edit(path: &Path) -> Result<(), ArchiveError> {
     match disk::remove(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -115,7 +115,7 @@ impl Segment {
 }
 
 impl ArchiveState {
-    /// An archive of which nobody has written anything.
+    /// An archive to which nothing was written yet.
     pub(crate) fn new() -> Self {
         let local = WriterState { first_tail: 1, ..WriterState::default() };
         Self { writers: BTreeMap::from([(LOCAL, local)]), ..Self::default() }

@@ -354,6 +354,7 @@ fn a_process_that_is_stopped_in_a_commit_holds_up_nobody_and_finds_its_number_ta
     for tail in 1..=100 {
         sealed(&mut other, tail);
     }
+    assert_eq!(Manifest::commits_since_checkpoint(&layout).expect("readable"), 100);
     assert!(edit_path(&layout, number).exists());
     assert!(same(&Manifest::load(&layout).expect("a manifest"), &other));
     drop(stopped);
@@ -361,6 +362,7 @@ fn a_process_that_is_stopped_in_a_commit_holds_up_nobody_and_finds_its_number_ta
         sealed(&mut other, tail);
     }
     assert_eq!(edits(&layout).first(), Some(&96), "32 before the checkpoint of commit 128");
+    assert_eq!(Manifest::commits_since_checkpoint(&layout).expect("readable"), other.state().sequence - 128);
     assert!(same(&Manifest::load(&layout).expect("a manifest"), &other));
 }
 

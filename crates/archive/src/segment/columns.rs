@@ -18,7 +18,7 @@ use crate::tail::{Stream, TailFile};
 pub(crate) struct Columns<'a> {
     table: Table,
     source: Source<'a>,
-    /// Set when nobody waits for the rows of segments any more.
+    /// Set when the rows of segments are no longer wanted.
     is_ending: Option<&'a AtomicBool>,
 }
 

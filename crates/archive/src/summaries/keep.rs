@@ -22,7 +22,7 @@ pub(crate) struct SummaryCounts {
     pub(crate) octets: u64,
     /// Segments among them that could not be summed up.
     pub(crate) without_sums: u64,
-    /// Segments that went without a summary, because there was no room for one.
+    /// Segments that were removed without a summary, because there was no space for one.
     pub(crate) lost: u64,
 }
 
@@ -36,7 +36,7 @@ impl SummaryCounts {
     }
 }
 
-/// A summary for which there was no room: it is written when the file of its segment has gone.
+/// A summary for which there was no space: it is written when the file of its segment is removed.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingSummary {
     segment: Segment,

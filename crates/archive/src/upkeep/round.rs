@@ -14,6 +14,9 @@ use crate::manifest::Manifest;
 use crate::shared::{Ending, Progress, Shared};
 use crate::{ArchiveError, WhenFull, expiry, space};
 
+/// Commits since the checkpoint from which on it is reported as late; usually there are at most 32.
+const LATE_COMMITS: u64 = 256;
+
 /// What maintenance remembers from one round to the next.
 struct Maintenance {
     compaction: Compaction,
@@ -26,6 +29,8 @@ struct Maintenance {
     is_compared: bool,
     /// Whether leftovers of a crash were looked for.
     is_swept: bool,
+    /// Whether it was reported that the checkpoint is late.
+    is_late_reported: bool,
 }
 
 /// Does maintenance until the writer ends.
@@ -37,6 +42,7 @@ pub(crate) fn run(shared: &Shared) {
         merge_from: Instant::now(),
         is_compared: false,
         is_swept: false,
+        is_late_reported: false,
     };
     let mut rest = shared.options.upkeep_interval;
     while let Some(space_wanted) = wait(shared, rest) {
@@ -60,7 +66,7 @@ fn wait(shared: &Shared, rest: Duration) -> Option<bool> {
     (progress.ending == Ending::Open).then(|| std::mem::take(&mut progress.space_wanted))
 }
 
-/// Makes room when the disk is full and the oldest segments may go for that. True when something could be removed.
+/// Frees space when the disk is full and the oldest segments may be removed for that. True when something could be removed.
 /// Waits for the maintenance under way: a merge, at most.
 pub(crate) fn make_room(shared: &Shared) -> Result<bool, ArchiveError> {
     if shared.options.when_full != WhenFull::OldestFirst {
@@ -86,6 +92,8 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
     if space_wanted || space::is_short(shared.layout.root(), 0, options)? {
         make_room(shared)?;
     }
+    // also while others do maintenance: one of them may be the process that was stopped
+    count_commits(shared, maintenance)?;
     let known = maintenance.manifest.take();
     let Some(mut upkeep) = Upkeep::try_begin(&shared.layout, known)? else { return Ok(options.upkeep_interval) };
     if !maintenance.is_swept {
@@ -110,6 +118,18 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
     Ok(if merged || !rest.is_zero() { rest.min(options.upkeep_interval) } else { options.upkeep_interval })
 }
 
+fn count_commits(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), ArchiveError> {
+    let commits = Manifest::commits_since_checkpoint(&shared.layout)?;
+    let is_late = commits >= LATE_COMMITS;
+    let was_reported = std::mem::replace(&mut maintenance.is_late_reported, is_late);
+    let mut progress = shared.progress();
+    progress.counted.commits_since_checkpoint = commits;
+    if is_late && !was_reported {
+        progress.late_checkpoint = Some(commits);
+    }
+    Ok(())
+}
+
 fn count_pending(shared: &Shared, upkeep: &Upkeep) {
     let pending = &upkeep.state().pending;
     let mut progress = shared.progress();
@@ -130,7 +150,7 @@ fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -
     }
     let expired = expiry::run(upkeep, &expiry, shared.options.heavy_keys_min, &mut waiting);
     let mut progress = shared.progress();
-    // Files have gone, and there is no room even so.
+    // Files have been removed, and there is still no space.
     let is_lost = upkeep.state().pending.is_empty();
     progress.counted.summaries_lost += if is_lost { waiting.len() as u64 } else { 0 };
     progress.waiting_summaries = if is_lost { Vec::new() } else { waiting };
@@ -173,4 +193,50 @@ fn merge(shared: &Shared, compaction: &mut Compaction, upkeep: &mut Upkeep) -> R
         progress.upkeep_failure = failure;
     }
     Ok(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::layout::Layout;
+    use crate::manifest::Edit;
+    use crate::{ArchiveOptions, Writer, inventory};
+
+    fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+        let until = Instant::now() + Duration::from_mins(1);
+        while !is_so() {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_that_waits_for_a_stopped_process_is_reported_once() {
+        let dir = tempfile::tempdir().expect("a folder");
+        Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive").0.close().expect("closed");
+        let layout = Layout::new(dir.path());
+        // the lock that a process has which was stopped in the middle of a commit
+        let stopped = File::open(layout.manifest()).expect("the folder");
+        stopped.try_lock_shared().expect("the lock");
+        let mut manifest = Manifest::load(&layout).expect("a manifest");
+        let mut commit = |count: u64| {
+            for _ in 0..count {
+                assert!(manifest.commit(|_| Ok(Some(Edit::Deleted { through: 0 }))).expect("committed"));
+            }
+        };
+        commit(LATE_COMMITS);
+        assert!(inventory(dir.path()).expect("an inventory").commits_since_checkpoint >= LATE_COMMITS);
+        let options = ArchiveOptions { upkeep_interval: Duration::from_millis(1), ..ArchiveOptions::default() };
+        let (writer, _) = Writer::open(dir.path(), options).expect("an archive");
+        wait_for("the checkpoint is reported as late", || {
+            writer.take_late_checkpoint().is_some_and(|commits| commits >= LATE_COMMITS)
+        });
+        assert!(writer.statistics().commits_since_checkpoint >= LATE_COMMITS);
+        stopped.unlock().expect("unlocked");
+        commit(32);
+        wait_for("the checkpoint has moved on", || writer.statistics().commits_since_checkpoint < 32);
+        assert_eq!(writer.take_late_checkpoint(), None, "it was reported");
+    }
 }

@@ -517,6 +517,13 @@ impl Sink for Archive {
                 let failure = ComponentError::caused("merging or expiring segments failed", failure);
                 tracing::warn!("{}; it is tried again, and no flow is lost", failure.chain());
             }
+            if let Some(commits) = writer.take_late_checkpoint() {
+                tracing::warn!(
+                    "{commits} commits to {} are not in the checkpoint of its manifest: a process was stopped in the middle of a \
+                     commit (fuser names it); until it goes on or ends, their files stay and the archive opens more slowly",
+                    self.folder.join("manifest").display()
+                );
+            }
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ const REFUSED_LETTERS_MAX: usize = 1000;
 const TLS_ONLY: &str = "max-age=31536000";
 /// Paths of the API that need no user: to sign in, and to find out that one must.
 const OPEN_PATHS: &[&str] = &["/api/v1/session", "/api/v1/info", "/api/v1/openapi.json"];
-/// The one path of the API that whoever may only push flows gets to, however many others come.
+/// The one path of the API that a user who may only push flows gets to, however many other requests come.
 const INGEST_PATH: &str = "/api/v1/ingest";
 
 #[derive(OpenApi)]
@@ -226,7 +226,7 @@ struct Refusal {
 impl Refusal {
     fn of(request: &Request) -> Self {
         let is_data = is_data(request.uri().path());
-        // what nobody asks is not written down, so it is not put together
+        // the audit has no lines about pages, so their text is not composed
         let text = if is_data { format!("{} {}", request.method(), request.uri()) } else { String::new() };
         Self { text, peer: request.extensions().get::<Peer>().copied(), is_data }
     }

@@ -105,7 +105,7 @@ fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| format!("{ms} ms"), |time| format!("{time:.3}"))
 }
 
-/// Groups are made once in each thread and then once more; only the last is told.
+/// Groups are made once in each thread and then once more; only the last step is printed.
 fn grouped(aggregate: &AggregateExec) -> Option<String> {
     if *aggregate.mode() == AggregateMode::Partial {
         return None;

@@ -2,7 +2,7 @@
 //!
 //! Where the times of history are rounded (`every => INTERVAL '1' HOUR`), what does not depend on the window is the same
 //! for all windows of an hour, and for all watches that ask it. It is answered once and kept, by the text of its plan,
-//! which has the bounds of the times in it. What is largest for its last use is dropped when there is no room.
+//! which has the bounds of the times in it. What is largest for its last use is dropped when the memory is full.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

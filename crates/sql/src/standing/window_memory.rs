@@ -25,7 +25,7 @@ pub struct WindowMemory {
 }
 
 impl WindowMemory {
-    /// At most so many octets.
+    /// Limit in octets.
     pub fn new(octets_max: u64) -> Arc<Self> {
         Arc::new(Self { octets_max, questions: AtomicU64::new(0), kept: Mutex::default() })
     }
@@ -137,7 +137,7 @@ pub struct StateMemory {
 }
 
 impl StateMemory {
-    /// Counts so many octets in the place of those that were counted before.
+    /// Counts this number of octets instead of those that were counted before.
     pub fn set(&mut self, octets: u64) {
         if octets != self.octets {
             self.memory.of_all.kept().replace(self.memory.number, self.octets, octets);

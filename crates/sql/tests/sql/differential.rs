@@ -380,6 +380,64 @@ fn sums_stay_at_the_largest_number() {
     assert!(control.progress.saturation().is_set());
 }
 
+/// Numbers that count once, in frames that slide: expected are those of Python's `sum(set(frame))`, held between the ends.
+#[test]
+fn sums_of_distinct_numbers_are_exact_in_frames_that_slide() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine_of(folder.path(), &[flows_that_overflow()], &[flows_that_overflow()]);
+    let asked = |sql: &str| {
+        let control = QueryControl::default();
+        let rows = lines(engine.sql_on(sql, &control)).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        (rows, control.progress.saturation().is_set())
+    };
+    let frame = "OVER (ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s";
+    let sums = |x: &str, values: &str| {
+        asked(&format!(
+            "SELECT s FROM (SELECT i, sum(DISTINCT {x}) {frame} FROM (VALUES {values}) AS t(i, x)) ORDER BY i"
+        ))
+    };
+    let (most, but_one) = ("9223372036854775807", "9223372036854775806");
+    let values = format!("(1, {but_one}), (2, {but_one}), (3, 1), (4, NULL), (5, NULL)");
+    let expected = [but_one, but_one, most, "1", ""].map(str::to_owned).to_vec();
+    assert_eq!(sums("x", &values), (expected, false));
+    let values = format!("(1, {most}), (2, 2), (3, 2), (4, -5)");
+    let expected = [most, most, "2", "-3"].map(str::to_owned).to_vec();
+    assert_eq!(sums("x", &values), (expected, true));
+    // python3: 9223372036854775807 + 2
+    let expected = [most, "9223372036854775809", "2", "-3"].map(str::to_owned).to_vec();
+    assert_eq!(sums("CAST(x AS DECIMAL(20, 0))", &values), (expected, false));
+    // counters have no sign
+    let counters = "SELECT DISTINCT s FROM (SELECT sum(DISTINCT bytes) OVER (ORDER BY bytes ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s \
+                    FROM flows WHERE bytes < 8) ORDER BY s";
+    assert_eq!(asked(counters), (["5", "7", "12"].map(str::to_owned).to_vec(), false));
+}
+
+/// Sums of decimals stay at the largest number of 38 digits.
+#[test]
+fn sums_of_decimals_stay_at_the_largest_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine_of(folder.path(), &[flows_that_overflow()], &[flows_that_overflow()]);
+    let answer = |sql: &str| lines(engine.sql(sql)).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let (largest, smallest) = ("9".repeat(38), format!("-{}", "9".repeat(38)));
+    let product = "CAST(bytes AS DECIMAL(38, 0)) * 5000000000000000000";
+    assert_eq!(
+        answer(&format!("SELECT sum({product}), sum(-1 * {product}) FROM flows")),
+        [format!("{largest},{smallest}")]
+    );
+    // python3: 10 * 5 * 10**18; those of the others are 1.8e38 and 3.7e38
+    let by_host =
+        [format!("10.0.0.1,{largest}"), format!("10.0.0.2,{largest}"), "10.0.0.3,50000000000000000000".to_owned()];
+    let grouped = format!("SELECT src_addr, sum({product}) FROM flows GROUP BY src_addr ORDER BY src_addr");
+    assert_eq!(answer(&grouped), by_host);
+    // python3: 5 * 10**18 * (2**64 - 1 + 2**63 - 1)
+    let distinct = format!("SELECT sum(DISTINCT {product}), count(DISTINCT packets) FROM flows WHERE bytes > 8");
+    assert_eq!(answer(&distinct), [format!("{largest},1")]);
+    let one_after_another = format!(
+        "SELECT sum({product}) OVER (ORDER BY bytes DESC ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM flows ORDER BY s LIMIT 1"
+    );
+    assert_eq!(answer(&one_after_another), ["50000000000000000000"]);
+}
+
 /// An answer that has such a sum in it comes with a warning, and no other one does, in whatever order they are asked.
 #[test]
 fn sums_that_do_not_fit_are_a_warning() {
@@ -414,6 +472,12 @@ fn sums_that_do_not_fit_are_a_warning() {
             false,
         ),
         ("SELECT sum(CAST(bytes AS DOUBLE)) FROM flows", false),
+        ("SELECT sum(CAST(bytes AS DECIMAL(38, 0)) * 5000000000000000000) FROM flows", true),
+        (
+            "SELECT src_addr, sum(CAST(bytes AS DECIMAL(38, 0)) * 5000000000000000000) FROM flows GROUP BY src_addr",
+            true,
+        ),
+        ("SELECT sum(CAST(bytes AS DECIMAL(38, 0)) * 500000000000000000) FROM flows", false),
     ] {
         assert_eq!(asked(sql).1, is_too_large, "{sql}");
     }

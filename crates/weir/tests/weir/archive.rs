@@ -104,6 +104,10 @@ fn status_says_what_statistics_take_beside_the_archive() {
     let archive = archive(folder.path(), 1);
     let (said, _) = good(&work(&archive, "status", &[]));
     assert!(!said.contains("statistics") && said.contains("\npending deletion   0 files with 0 bytes\n"), "{said}");
+    let commits = said.lines().find_map(|line| line.strip_prefix("commits ")).expect("a line");
+    let (_, since) = commits.split_once(", ").expect("two numbers");
+    let since = since.strip_suffix(" since the checkpoint").and_then(|count| count.parse::<u64>().ok());
+    assert!(since.is_some_and(|count| (1..=32).contains(&count)), "{commits}");
     let statistics = archive.join("statistics");
     for steps in ["1s", "60s"] {
         fs::create_dir_all(statistics.join(steps)).expect("a folder");

@@ -64,7 +64,7 @@ pub(super) struct PageCompressor {
 impl PageCompressor {
     pub(super) fn new(level: i32) -> Result<Self, ParquetError> {
         let mut zstd = zstd::bulk::Compressor::new(level)?;
-        // So that whoever decompresses a page finds a flipped bit: readers of single pages check no other sum.
+        // So that decompressing a page finds a flipped bit: readers of single pages check no other sum.
         zstd.include_checksum(true)?;
         Ok(Self { zstd, level, body: Vec::new(), packed: Vec::new(), codes: Vec::new() })
     }

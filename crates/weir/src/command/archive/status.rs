@@ -62,7 +62,10 @@ fn lines(found: &Inventory) -> Vec<(&'static str, String)> {
         found.tails.iter().fold((0, 0), |sum, tail| (sum.0 + tail.rows, sum.1 + tail.octets));
     vec![
         ("position", format!("{} in epoch {}", places(found.position.get()), found.epoch)),
-        ("commits", places(found.commits)),
+        (
+            "commits",
+            format!("{}, {} since the checkpoint", places(found.commits), places(found.commits_since_checkpoint)),
+        ),
         (
             "segments",
             format!("{} with {} rows and {}", places(found.segments.len() as u64), places(rows), amount(octets)),

@@ -20,7 +20,7 @@ use weir_query::{Archive, QueryOptions, TimeWindow};
 use super::file_list::add_files;
 use super::imported_files::ImportedFiles;
 use crate::command::read_before::ReadBefore;
-use crate::command::report::counted;
+use crate::command::report::{counted, noun_of};
 use crate::running::Signals;
 
 /// From one look at the directory to the next.
@@ -94,16 +94,20 @@ pub(super) fn run(
     let ImportCounts { flows, failed, damaged, .. } = all;
     let files = counted(files_imported, "file");
     eprintln!("{files}: {} read, {failed} failed, {}", files_imported.saturating_sub(failed), counted(flows, "flow"));
-    for (count, what) in [
-        (damaged, "records or blocks could not be read"),
-        (watched.foreign.len() as u64, "files are no nfcapd files, and were left out"),
-        (watched.changed.len() as u64, "files changed after they were imported, and were not imported again"),
-    ] {
-        if count > 0 {
-            eprintln!("warning: {count} {what}");
-        }
+    for warning in warnings(damaged, watched.foreign.len(), watched.changed.len()) {
+        eprintln!("warning: {warning}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was not imported: damaged records and blocks, files that are none of nfcapd's, and files that changed afterwards.
+fn warnings(damaged: u64, foreign: usize, changed: usize) -> Vec<String> {
+    let (record, block) = (noun_of(damaged, "record"), noun_of(damaged, "block"));
+    let damaged = (damaged > 0).then(|| format!("{damaged} {record} or {block} could not be read"));
+    let foreign = (foreign > 0).then(|| format!("{} left out: not written by nfcapd", counted(foreign, "file")));
+    let changed =
+        (changed > 0).then(|| format!("{} not imported again: changed after the import", counted(changed, "file")));
+    damaged.into_iter().chain(foreign).chain(changed).collect()
 }
 
 /// Finds out what happened to files that a process was importing when it was killed.
@@ -223,5 +227,23 @@ impl WatchedFiles {
             return false;
         }
         state.is_finished || since.elapsed() >= UNFINISHED_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_is_not_many() {
+        assert_eq!(warnings(0, 0, 0), [""; 0]);
+        let of_one = [
+            "1 record or block could not be read",
+            "1 file left out: not written by nfcapd",
+            "1 file not imported again: changed after the import",
+        ];
+        assert_eq!(warnings(1, 1, 1), of_one);
+        let of_two = ["2 records or blocks could not be read", "3 files left out: not written by nfcapd"];
+        assert_eq!(warnings(2, 3, 0), of_two);
     }
 }
