@@ -71,6 +71,16 @@ impl DecoderTime {
         self.ages = Some(AgeClock::start());
     }
 
+    /// Whether what is decoded is received meanwhile, and has not been recorded before.
+    pub(crate) fn is_live(&self) -> bool {
+        self.ages.is_some()
+    }
+
+    /// By the clock of ages, for limits on what comes in a time: there are none on what was recorded before.
+    pub(crate) fn limited_ms(&self) -> Option<i64> {
+        self.is_live().then_some(self.age_ms)
+    }
+
     /// By how much the system's clock is ahead of that of ages.
     pub(crate) fn jumped_ms(&self) -> i64 {
         self.ages.as_ref().map_or(0, |ages| ages.jumped_ms)

@@ -3,10 +3,11 @@
 //! To learn something costs far more than the few octets that report it. What is remembered of a source has limits, but a
 //! source may have the same thing learned again and again. So each has a token bucket. It holds several times what is remembered
 //! of a source, so that whatever a restart brings passes at once, and a change comes back each millisecond. What is beyond is
-//! passed over for the price of a look at the bucket, and counted.
+//! compared with what is remembered at most, and counted.
 //!
-//! What is missing in a bucket is kept with the time at which it was, and not as the time at which it is full again as that of
-//! [`crate::rate`] is: clocks are set, and files and captures come in any order. A time that goes back counts as one that has passed.
+//! It limits what is received while it is decoded: times are those by which ages are told, which go on whoever sets the system's
+//! clock. What comes a little late, from another queue, gives nothing back and takes nothing. Files and captures have no such time
+//! (`None`) and no limit: they are read faster than they were recorded, begin in mid-connection, and somebody has asked for them.
 //!
 //! The table of sources is two generations of bounded size, as there, and the same speaks against it: any sender of forged
 //! addresses has a bucket for each, and exporters behind one address share one.
@@ -29,7 +30,7 @@ pub(crate) const TABLE_OCTETS: usize = 3 * (1 << 14) * (size_of::<(IpAddr, Bucke
 struct Bucket {
     /// In how much time it was full when it was last taken from, in milliseconds.
     missing_ms: i64,
-    /// When that was, in milliseconds since the epoch.
+    /// When that was, by the clock of ages, in milliseconds.
     at_ms: i64,
 }
 
@@ -52,40 +53,31 @@ impl<Source: Copy + Eq + Hash> ChangeLimiter<Source> {
     }
 
     /// How many changes a source may make now.
-    pub(crate) fn left_to(&self, source: Source, now_ms: i64) -> usize {
-        let left_ms = self.depth_ms.saturating_sub(self.missing_ms(source, now_ms));
+    pub(crate) fn left_to(&self, source: Source, limited_ms: Option<i64>) -> usize {
+        let Some(now_ms) = limited_ms else { return usize::MAX };
+        let left_ms = self.depth_ms.saturating_sub(self.bucket_of(source, now_ms).missing_ms);
         usize::try_from(left_ms / CHANGE_MS).unwrap_or(0)
     }
 
     /// Takes that a source has made so many.
-    pub(crate) fn take_for(&mut self, source: Source, changes: usize, now_ms: i64) {
-        if changes == 0 {
-            return;
-        }
+    pub(crate) fn take_for(&mut self, source: Source, changes: usize, limited_ms: Option<i64>) {
+        let Some(now_ms) = limited_ms.filter(|_| changes > 0) else { return };
         let taken_ms = i64::try_from(changes).unwrap_or(i64::MAX).saturating_mul(CHANGE_MS);
-        let missing_ms = self.missing_ms(source, now_ms).saturating_add(taken_ms).min(self.depth_ms);
+        let Bucket { missing_ms, at_ms } = self.bucket_of(source, now_ms);
         if self.recent.len() >= SOURCES_MAX && !self.recent.contains_key(&source) {
             self.older = std::mem::take(&mut self.recent);
         }
-        self.recent.insert(source, Bucket { missing_ms, at_ms: now_ms });
+        let missing_ms = missing_ms.saturating_add(taken_ms).min(self.depth_ms);
+        self.recent.insert(source, Bucket { missing_ms, at_ms });
     }
 
-    /// Whether a source may make a change, which it has made then.
-    pub(crate) fn admits(&mut self, source: Source, now_ms: i64) -> bool {
-        let admitted = self.left_to(source, now_ms) > 0;
-        if admitted {
-            self.take_for(source, 1, now_ms);
-        }
-        admitted
-    }
-
-    /// In how much time the bucket of a source is full.
-    fn missing_ms(&self, source: Source, now_ms: i64) -> i64 {
-        let bucket = self.recent.get(&source).or_else(|| self.older.get(&source));
-        bucket.map_or(0, |bucket| {
-            let passed_ms = i64::try_from(now_ms.abs_diff(bucket.at_ms)).unwrap_or(i64::MAX);
-            bucket.missing_ms.saturating_sub(passed_ms).max(0)
-        })
+    /// The bucket of a source as it is at this time, or as it was last when that is later.
+    fn bucket_of(&self, source: Source, now_ms: i64) -> Bucket {
+        let Some(last) = self.recent.get(&source).or_else(|| self.older.get(&source)) else {
+            return Bucket { missing_ms: 0, at_ms: now_ms };
+        };
+        let passed_ms = now_ms.saturating_sub(last.at_ms).max(0);
+        Bucket { missing_ms: last.missing_ms.saturating_sub(passed_ms).max(0), at_ms: last.at_ms.max(now_ms) }
     }
 }
 
@@ -93,10 +85,17 @@ impl<Source: Copy + Eq + Hash> ChangeLimiter<Source> {
 mod tests {
     use super::*;
 
+    /// Whether a source may make a change, which it has made then.
+    fn makes(limiter: &mut ChangeLimiter<u32>, source: u32, now_ms: i64) -> bool {
+        let may = limiter.left_to(source, Some(now_ms)) > 0;
+        limiter.take_for(source, usize::from(may), Some(now_ms));
+        may
+    }
+
     #[test]
     fn a_source_makes_its_burst_at_once_and_then_a_thousand_a_second() {
         let mut limiter = ChangeLimiter::<u32>::of_burst(5_000);
-        let mut made = |source, now_ms| (0..20_000).filter(|_| limiter.admits(source, now_ms)).count();
+        let mut made = |source, now_ms| (0..20_000).filter(|_| makes(&mut limiter, source, now_ms)).count();
         assert_eq!((made(1, 0), made(1, 0)), (5_000, 0));
         assert_eq!(made(2, 0), 5_000, "others have theirs");
         assert_eq!([1_000, 2_000, 2_001].map(|now_ms| made(1, now_ms)), [1_000, 1_000, 1]);
@@ -104,25 +103,36 @@ mod tests {
     }
 
     #[test]
-    fn several_are_taken_at_once_and_a_clock_that_is_set_back_takes_nothing_away() {
+    fn several_are_taken_at_once_and_a_time_that_goes_back_gives_nothing() {
         let mut limiter = ChangeLimiter::<u32>::of_burst(100);
-        limiter.take_for(1, 60, 1_000_000);
-        assert_eq!((limiter.left_to(1, 1_000_000), limiter.left_to(1, 1_000_020)), (40, 60));
-        limiter.take_for(2, 0, 1_000_000);
-        assert_eq!((limiter.left_to(2, 0), limiter.recent.len()), (100, 1));
-        assert_eq!([999_990, 0].map(|now_ms| limiter.left_to(1, now_ms)), [50, 100]);
-        limiter.take_for(1, 1_000, 0);
-        assert_eq!([0, 1].map(|now_ms| limiter.left_to(1, now_ms)), [0, 1], "more than there was is what there was");
+        let left = |limiter: &ChangeLimiter<u32>, source, now_ms| limiter.left_to(source, Some(now_ms));
+        limiter.take_for(1, 60, Some(1_000));
+        assert_eq!([1_000, 1_020, 990, 0].map(|now_ms| left(&limiter, 1, now_ms)), [40, 60, 40, 40]);
+        limiter.take_for(2, 0, Some(1_000));
+        assert_eq!((left(&limiter, 2, 0), limiter.recent.len()), (100, 1));
+        // one that comes late, and the next in time
+        limiter.take_for(1, 10, Some(0));
+        assert_eq!([0, 1_000, 1_005].map(|now_ms| left(&limiter, 1, now_ms)), [30, 30, 35]);
+        limiter.take_for(1, 1_000, Some(1_000));
+        let left = [1_000, 1_001].map(|now_ms| left(&limiter, 1, now_ms));
+        assert_eq!(left, [0, 1], "more than there was is what there was");
+    }
+
+    #[test]
+    fn without_a_time_there_is_no_limit() {
+        let mut limiter = ChangeLimiter::<u32>::of_burst(1);
+        limiter.take_for(1, 1_000, None);
+        assert_eq!((limiter.left_to(1, None), limiter.recent.len()), (usize::MAX, 0));
     }
 
     #[test]
     fn the_table_is_bounded_and_keeps_who_changes_most() {
         let mut limiter = ChangeLimiter::<u32>::of_burst(1);
         for source in 1..10 * SOURCES_MAX as u32 {
-            assert!(limiter.admits(source, 0));
+            assert!(makes(&mut limiter, source, 0));
             // one that comes now and then, while others fill the table
-            assert_eq!(source % 1_000 == 1 && limiter.admits(0, 0), source == 1, "{source}");
-            limiter.take_for(0, usize::from(source % 1_000 == 1), 0);
+            assert_eq!(source % 1_000 == 1 && makes(&mut limiter, 0, 0), source == 1, "{source}");
+            limiter.take_for(0, usize::from(source % 1_000 == 1), Some(0));
             assert!(limiter.recent.len() <= SOURCES_MAX && limiter.older.len() <= SOURCES_MAX);
         }
         assert!(limiter.recent.capacity() <= 1 << 14);

@@ -96,7 +96,9 @@ impl Outgoing {
             let _ = self.deliveries.send(delivery);
         }
         let tally = &self.shared.sessions.tally;
-        tally.count_beyond_share(decoder.take_beyond_share());
+        let (beyond_share, over_rate) = decoder.take_refused_domains();
+        tally.count_beyond_share(beyond_share);
+        tally.count_domains_over_rate(&over_rate);
         tally.count_agents_not_allowed(&decoder.take_agents_not_allowed());
         if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
             *slot = Some(decoder.statistics());

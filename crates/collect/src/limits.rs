@@ -19,7 +19,7 @@ pub struct Limits {
     /// worth least is evicted and counted under `domains_evicted`; when all are protected, the datagrams of
     /// the new one are counted under `datagrams_refused`. One source, an address or an IPv6 network of 64 bits, has half
     /// of them at most, and more as long as a quarter of all is vacant: for its further ones, its own are evicted, and in one
-    /// second no more of them than it has. On connections of TCP and TLS one source has twice as many made at once, and then a
+    /// second no more of them than it has. On connections of TCP, TLS and SCTP one source has twice as many made at once, and then a
     /// thousand in a second.
     pub domains_max: usize,
     /// How long a domain that is protected, because it has sent records for a minute, is kept after its last datagram
@@ -36,7 +36,8 @@ pub struct Limits {
     /// under `templates_expired`. 0: for ever. RFC 7011 section 10.3.7 asks for three times the interval at which
     /// exporters refresh, which is mostly 600 s; an exporter seen to take longer, up to an hour, is given longer.
     pub template_lifetime_secs: u32,
-    /// Most samplers of all exporters together; more are counted under `samplers_refused`.
+    /// Most samplers of all exporters together; more are counted under `samplers_refused`. One source may change as many intervals
+    /// of known ones at once, and then a thousand in a second.
     pub samplers_max: usize,
     /// Most octets of Data Sets that wait for their template in memory, all exporters together. When full, the oldest
     /// go to disk or, without a folder for that, are dropped and counted under `sets_expired`.

@@ -92,7 +92,7 @@ type SourceHash = u32;
 /// What was not taken of a set of Options Data Records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LeftOut {
-    /// Records that were not written because too much is remembered already.
+    /// Records that were not written because too much is remembered already, or was written of this source.
     pub records: u64,
     /// Names of applications that are not remembered because too many are.
     pub applications: u64,
@@ -112,24 +112,25 @@ impl OptionsTable {
         origin: RecordOrigin<'_>,
         (template, plan): (&Template, &OptionsPlan),
         records: Records<'_>,
-        clock: &MessageClock,
+        (clock, limited_ms): (&MessageClock, Option<i64>),
     ) -> LeftOut {
         let kind = plan.kind(records);
         let source = self.hashes.hash_one(source_of(origin.key.session.source.ip())) as SourceHash;
         let fields = Fields { template, plan, kind, source, scopes_end: plan.scopes.last().map(|scope| scope.field) };
         let rows_before = self.rows.len();
         let octets_allow = records.body.len() / RECORD_OCTETS_MIN + FEW_RECORDS;
-        let rows_max = octets_allow.min(self.changes.left_to(source, clock.received_ms));
+        let rows_left = self.changes.left_to(source, limited_ms);
         let mut left_out = LeftOut::default();
         for record in 0..records.len() {
-            let is_listed =
-                self.rows.len() - rows_before < rows_max && self.record(origin, &fields, records, record, clock);
+            let rows = self.rows.len() - rows_before;
+            let may_write = rows < rows_left;
+            let is_listed = rows < octets_allow && self.record(origin, &fields, records, record, (clock, may_write));
             left_out.records += u64::from(!is_listed);
             if kind == OptionsKind::Application {
                 left_out.applications += u64::from(!self.learn_application(origin, plan, records, record));
             }
         }
-        self.changes.take_for(source, self.rows.len() - rows_before, clock.received_ms);
+        self.changes.take_for(source, self.rows.len() - rows_before, limited_ms);
         left_out
     }
 
@@ -165,13 +166,14 @@ impl OptionsTable {
         self.rows.len() >= ROWS_MAX || self.octets >= OCTETS_MAX
     }
 
+    /// Writes a record that reports something new, if one may be written now. False when it was left out.
     fn record(
         &mut self,
         origin: RecordOrigin<'_>,
         fields: &Fields<'_>,
         records: Records<'_>,
         record: usize,
-        clock: &MessageClock,
+        (clock, may_write): (&MessageClock, bool),
     ) -> bool {
         let Fields { template, plan, kind, .. } = *fields;
         let key = plan.key(kind, records, record);
@@ -181,7 +183,7 @@ impl OptionsTable {
             _ => None,
         };
         let key_hash = self.key_hash(origin, fields, (enterprise, key, key_octets), records, record);
-        match self.change((key_hash, fields.source), records.whole(record), clock.received_ms) {
+        match self.change((key_hash, fields.source), records.whole(record), clock.received_ms, may_write) {
             RecordChange::Unchanged => return true,
             RecordChange::OverLimit => return false,
             RecordChange::New => {}
@@ -242,7 +244,13 @@ impl OptionsTable {
         hasher.finish()
     }
 
-    fn change(&mut self, (key_hash, source): (u64, SourceHash), record: &[u8], now_ms: i64) -> RecordChange {
+    fn change(
+        &mut self,
+        (key_hash, source): (u64, SourceHash),
+        record: &[u8],
+        now_ms: i64,
+        may_write: bool,
+    ) -> RecordChange {
         let value_hash = self.hashes.hash_one(record);
         let now_secs = u32::try_from(now_ms.max(0) / 1000).unwrap_or(u32::MAX);
         let is_old = |written: &Written| now_secs.saturating_sub(written.written_secs) >= REPEATED_AFTER_SECS;
@@ -250,8 +258,14 @@ impl OptionsTable {
             if written.value_hash == value_hash && !is_old(written) {
                 return RecordChange::Unchanged;
             }
+            if !may_write {
+                return RecordChange::OverLimit;
+            }
             (written.value_hash, written.written_secs) = (value_hash, now_secs);
             return RecordChange::New;
+        }
+        if !may_write {
+            return RecordChange::OverLimit;
         }
         if self.written.len() >= REMEMBERED_MAX || self.shares.left_to(source) == 0 {
             // all of them are looked at, which must not be what every record costs
@@ -294,7 +308,7 @@ enum RecordChange {
     /// It reports what was written before.
     Unchanged,
     New,
-    /// Too much is remembered already, so it is not written.
+    /// Too much is remembered already, or was written of this source, so it is not written.
     OverLimit,
 }
 

@@ -37,8 +37,14 @@ impl Transport {
         matches!(self, Self::Udp | Self::Dtls)
     }
 
-    /// Whether messages come one after the other, as they were sent, from an address that answers.
+    /// Whether the address that messages come from has answered: nobody can forge it.
     pub(crate) const fn is_connection(self) -> bool {
+        matches!(self, Self::Tcp | Self::Sctp | Self::Tls)
+    }
+
+    /// Whether messages come one after the other, as they were sent. An association (SCTP) has streams, and one does not wait for
+    /// another: Templates may come on one and their data on another (RFC 7011 section 10.2.4.3).
+    pub(crate) const fn is_ordered(self) -> bool {
         matches!(self, Self::Tcp | Self::Tls)
     }
 

@@ -104,7 +104,7 @@ counters! {
     SetsUndecodable "sets_undecodable" "Sets with an error, and samples and records of sFlow; what is before the error is kept.";
     SetsReserved "sets_reserved" "Sets with a Set ID that the standards reserve, skipped.";
     ListsUndecodable "lists_undecodable" "Lists in records (RFC 6313), or parts of them, whose Template is not known or that are damaged; they are kept as octets.";
-    SamplersRefused "samplers_refused" "Samplers reported by Options Data Records beyond the limits on samplers; and changes of intervals beyond 65,536 of one address at once and a thousand in a second, whose flows have no interval until it is reported again.";
+    SamplersRefused "samplers_refused" "Samplers reported by Options Data Records beyond the limits on samplers; and changes of intervals beyond `samplers_max` of one address at once and a thousand in a second, whose flows have no interval until it is reported again.";
     OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`: too many different ones came within an hour, many of fewer than 8 octets, or more that are new or changed than 262,144 of one address at once and a thousand in a second.";
     DomainsEvicted "domains_evicted" "Times that the Observation Domain was forgotten because others wanted its place.";
     SpoolDamaged "spool_damaged" "Places in files of waiting Data Sets where something was damaged; not known per exporter.";

@@ -11,16 +11,16 @@ use crate::Limits;
 use crate::change_limit::ChangeLimiter;
 use crate::domain::{Domain, DomainKey, DomainStatus, EvictionPriority, Usefulness};
 use crate::limits::CANDIDATE_OCTETS;
-use crate::rate::source_of;
+use crate::rate::{RefusedDatagrams, source_of};
 use crate::session::{Session, Transport};
 use crate::shares::{BeyondShare, Shares};
 
 /// A source that has its share replaces as many of its domains in a second as it has, and this many at least.
 const REPLACED_MIN: usize = 1_024;
 const SECOND_MS: i64 = 1_000;
-/// On connections one source makes so many times as many domains at once as there may be, and then a thousand in a second: nothing is
-/// around a message there, and whoever ends a connection and begins another has its domains made again. Of UDP any sender can
-/// use up what is meant for the exporter whose address it forges, and a datagram costs it more.
+/// On connections one source makes so many times as many domains at once as there may be, and then a thousand in a second: hardly
+/// anything is around a message there, and whoever ends a connection and begins another has its domains made again. Of UDP any sender
+/// can use up what is meant for the exporter whose address it forges, and a datagram costs it more.
 const BURST_OF_ALL: usize = 2;
 
 const _: () = assert!(size_of::<Entry<EvictionPriority>>() <= CANDIDATE_OCTETS);
@@ -71,6 +71,8 @@ pub(super) struct Domains {
     made: ChangeLimiter,
     /// What came of sources that have their share, since that was asked last.
     beyond_share: BeyondShare,
+    /// Messages of new domains of sources that have had too many made on connections, since that was asked last.
+    over_rate: RefusedDatagrams,
 }
 
 impl Index<u32> for Domains {
@@ -103,6 +105,7 @@ impl Domains {
             own: HashMap::default(),
             made: ChangeLimiter::of_burst(BURST_OF_ALL.saturating_mul(domains_max)),
             beyond_share: BeyondShare::default(),
+            over_rate: RefusedDatagrams::default(),
         }
     }
 
@@ -174,14 +177,20 @@ impl Domains {
         self.shares.left_to(source) == 0
     }
 
-    /// Whether a source may have one more domain made of a session of this kind now, which is counted as made.
-    pub(super) fn may_make(&mut self, transport: Transport, source: IpAddr, now_ms: i64) -> bool {
-        let may = !transport.is_connection() || self.made.admits(source, now_ms);
+    /// Whether a source may have one more domain made of a session of this kind now.
+    pub(super) fn may_make(&mut self, transport: Transport, source: IpAddr, limited_ms: Option<i64>) -> bool {
+        let may = !transport.is_connection() || self.made.left_to(source, limited_ms) > 0;
         if !may {
-            self.beyond_share.refused += 1;
-            self.beyond_share.last = Some(source);
+            self.over_rate.add(source);
         }
         may
+    }
+
+    /// Takes that a source has had a domain made of a session of this kind.
+    pub(super) fn note_made(&mut self, transport: Transport, source: IpAddr, limited_ms: Option<i64>) {
+        if transport.is_connection() {
+            self.made.take_for(source, 1, limited_ms);
+        }
     }
 
     /// The place for a new domain of a source: a free one, or that of the domain that is worth least. `None` when nobody gives way.
@@ -243,6 +252,11 @@ impl Domains {
     /// What came since the last call from sources that have their share.
     pub(super) fn take_beyond_share(&mut self) -> BeyondShare {
         std::mem::take(&mut self.beyond_share)
+    }
+
+    /// What came since the last call from sources that have had too many domains made on connections.
+    pub(super) fn take_over_rate(&mut self) -> RefusedDatagrams {
+        std::mem::take(&mut self.over_rate)
     }
 
     /// Charges a domain to its exporter, which sends itself, whoever has sent in its name before.

@@ -189,12 +189,14 @@ impl Exporters {
             return Some(index);
         }
         let source = source_of(sender);
-        let may_make = self.domains.may_make(key.session.transport, source, self.time.age_ms);
+        let (transport, limited_ms) = (key.session.transport, self.time.limited_ms());
+        let may_make = self.domains.may_make(transport, source, limited_ms);
         let place = may_make.then(|| self.domains.next_place(source, self.time.now_ms, &self.limits));
         let Some(Place { index, is_taken }) = place.flatten() else {
             self.books.ledger.count_unassigned(Counter::DatagramsRefused, 1);
             return None;
         };
+        self.domains.note_made(transport, source, limited_ms);
         if is_taken {
             self.books.count(index, Counter::DomainsEvicted, 1);
             self.forget(index);

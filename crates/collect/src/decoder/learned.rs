@@ -15,10 +15,6 @@ use crate::shares::Shares;
 /// Most elements that are remembered to be lists, of all exporters; what comes later is ignored.
 const LEARNED_LISTS_MAX: usize = 1 << 16;
 
-/// Intervals of known samplers that one source may change at once; no exporter is known that has a thousandth of it. The flows of
-/// those that change beyond it have no interval until it is reported again.
-const SAMPLER_CHANGES_BURST: usize = 1 << 16;
-
 /// What was read from a set of Options Data Records.
 #[derive(Debug, Default)]
 pub(super) struct OptionsSet {
@@ -41,7 +37,8 @@ pub(super) struct LearnedOptions {
     samplers: usize,
     /// Samplers of each source.
     shares: Shares,
-    /// How often each source may change them.
+    /// How many intervals of known ones each source may change: at once twice as many as it may have. The flows of those that change
+    /// beyond it have no interval until it is reported again.
     changes: ChangeLimiter,
     lists: usize,
     exporters: ExporterSamplers,
@@ -53,7 +50,7 @@ impl LearnedOptions {
     pub(super) fn new(limits: &Limits) -> Self {
         let exporters = ExporterSamplers::default();
         let (samplers_max, shares) = (limits.samplers_max, Shares::of(limits.samplers_max));
-        let changes = ChangeLimiter::of_burst(SAMPLER_CHANGES_BURST);
+        let changes = ChangeLimiter::of_burst(limits.samplers_max);
         Self { samplers_max, samplers: 0, shares, changes, lists: 0, exporters, changed: false }
     }
 
@@ -74,9 +71,9 @@ impl LearnedOptions {
     }
 
     /// What a domain may report about samplers now.
-    pub(super) fn samplers_allowed(&self, domain: &Domain, now_ms: i64) -> AllowedSamplers {
+    pub(super) fn samplers_allowed(&self, domain: &Domain, limited_ms: Option<i64>) -> AllowedSamplers {
         let source = source_of(domain.key.session.source.ip());
-        AllowedSamplers { new: self.samplers_free(domain), changes: self.changes.left_to(source, now_ms) }
+        AllowedSamplers { new: self.samplers_free(domain), changes: self.changes.left_to(source, limited_ms) }
     }
 
     /// What other domains of the exporter report about samplers, where a domain itself knows none.
@@ -86,11 +83,11 @@ impl LearnedOptions {
     }
 
     /// Applies what a set of a domain has brought to how later records are read.
-    pub(super) fn apply(&mut self, domains: &mut Domains, (index, now_ms): (u32, i64), set: OptionsSet) {
+    pub(super) fn apply(&mut self, domains: &mut Domains, (index, limited_ms): (u32, Option<i64>), set: OptionsSet) {
         self.samplers += set.samplers.new;
         let source = source_of(domains[index].key.session.source.ip());
         self.shares.take_for(source, set.samplers.new);
-        self.changes.take_for(source, set.samplers.changed, now_ms);
+        self.changes.take_for(source, set.samplers.changed, limited_ms);
         let samplers_changed = !set.samplers.changes.is_empty() || set.samplers.sequences_changed;
         self.changed |= samplers_changed || set.system_init_changed;
         if !set.lists.is_empty() {
@@ -190,7 +187,7 @@ mod tests {
         learned.restore(&mut domains, 0, samplers, vec![list]);
         assert_eq!((learned.samplers(), learned.samplers_free(&domains[1]), learned.lists), (3, 0, 1));
         let set = OptionsSet { lists: vec![list], ..OptionsSet::default() };
-        learned.apply(&mut domains, (1, 0), set);
+        learned.apply(&mut domains, (1, None), set);
         assert!(learned.take_changed() && !learned.take_changed());
         assert_eq!(learned.lists, 2);
         (0..2).for_each(|index| learned.forget(index, &domains[index]));
@@ -215,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_source_changes_many_samplers_at_once_and_no_more_until_later() {
-        let mut learned = LearnedOptions::new(&Limits::default());
+        let mut learned = LearnedOptions::new(&Limits { samplers_max: 5_000, ..Limits::default() });
         let mut domains = domains(2);
         let other = Session::udp(SocketAddr::from(([192, 0, 2, 2], 2055)));
         domains.insert(2, Domain::new(DomainKey { session: other, version: 9, domain: 0 }, &Limits::default()));
@@ -224,17 +221,14 @@ mod tests {
             ..OptionsSet::default()
         };
         let changes = |learned: &LearnedOptions, domains: &Domains, now_ms| {
-            [0, 1, 2].map(|index| learned.samplers_allowed(&domains[index], now_ms).changes)
+            [0, 1, 2].map(|index| learned.samplers_allowed(&domains[index], Some(now_ms)).changes)
         };
-        learned.apply(&mut domains, (0, 1_000), changed(SAMPLER_CHANGES_BURST - 10));
-        assert_eq!(
-            changes(&learned, &domains, 1_000),
-            [10, 10, SAMPLER_CHANGES_BURST],
-            "all of a source have one limit"
-        );
-        learned.apply(&mut domains, (1, 1_000), changed(10));
-        assert_eq!(changes(&learned, &domains, 1_000), [0, 0, SAMPLER_CHANGES_BURST]);
-        assert_eq!(changes(&learned, &domains, 2_000), [1_000, 1_000, SAMPLER_CHANGES_BURST]);
+        learned.apply(&mut domains, (0, Some(1_000)), changed(4_990));
+        assert_eq!(changes(&learned, &domains, 1_000), [10, 10, 5_000], "all of a source have one limit");
+        learned.apply(&mut domains, (1, Some(1_000)), changed(10));
+        assert_eq!(changes(&learned, &domains, 1_000), [0, 0, 5_000]);
+        assert_eq!(changes(&learned, &domains, 2_000), [1_000, 1_000, 5_000]);
+        assert_eq!(learned.samplers_allowed(&domains[0], None).changes, usize::MAX, "of what was recorded before");
     }
 
     #[test]

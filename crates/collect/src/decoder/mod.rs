@@ -123,7 +123,7 @@ impl Decoder {
     }
 
     /// For messages that are received while they are decoded: jumps of the system's clock make nothing old that is known of
-    /// exporters. Without it the times of the messages count, as those of a capture do.
+    /// exporters, and what a source has learned anew is limited. Without it the times of the messages count, as those of a capture do.
     #[must_use]
     pub fn with_own_clock(mut self) -> Self {
         self.exporters.time.keep_ages();
@@ -206,9 +206,10 @@ impl Decoder {
         }
     }
 
-    /// What came since the last call from sources that have their share of all domains; it is in the books.
-    pub(crate) fn take_beyond_share(&mut self) -> BeyondShare {
-        self.exporters.domains.take_beyond_share()
+    /// What came since the last call from sources that have their share of all domains, and what was refused to sources that have had
+    /// too many made on connections; both are in the books.
+    pub(crate) fn take_refused_domains(&mut self) -> (BeyondShare, RefusedDatagrams) {
+        (self.exporters.domains.take_beyond_share(), self.exporters.domains.take_over_rate())
     }
 
     /// What came of sFlow since the last call from sources that may not speak for its agents; it is in the books.
@@ -311,7 +312,8 @@ impl Decoder {
 
     fn decode_sets(&mut self, index: u32, mut sets: Sets<'_>, clock: &MessageClock) -> DecodedSets {
         let transport = self.exporters.domains[index].key.session.transport;
-        let (mut decoded, mut gathered) = (DecodedSets::default(), GatheredSets::over(transport));
+        let is_in_order = transport.is_ordered() && self.exporters.time.is_live();
+        let (mut decoded, mut gathered) = (DecodedSets::default(), GatheredSets::of_message(is_in_order));
         let mut is_counted = false;
         while let Some(set) = sets.next() {
             let of_set = match set {
@@ -399,24 +401,21 @@ impl Decoder {
 
     fn decode_options(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
         let exporters = &mut self.exporters;
-        let (learned, now_ms) = (&exporters.learned, exporters.time.age_ms);
-        let allowed = |domain: &Domain| learned.samplers_allowed(domain, now_ms);
-        let Some(set) = self.tables.options_set(&mut exporters.domains[index], id, body, clock, allowed) else {
+        let (learned, limited_ms) = (&exporters.learned, exporters.time.limited_ms());
+        let (allowed, clocks) = (|domain: &Domain| learned.samplers_allowed(domain, limited_ms), (clock, limited_ms));
+        let Some(set) = self.tables.options_set(&mut exporters.domains[index], id, body, clocks, allowed) else {
             return DecodedSets::WAITS;
         };
         exporters.count_records(index, Counter::RecordsOptions, set.rows as u64);
         let errors = exporters.books.count_error(index, set.problem);
-        if set.samplers.refused > 0 {
-            exporters.books.count(index, Counter::SamplersRefused, set.samplers.refused);
-        }
-        if set.left_out.records > 0 {
-            exporters.books.count(index, Counter::OptionsUnlisted, set.left_out.records);
-        }
-        if set.left_out.applications > 0 {
-            exporters.books.count(index, Counter::ApplicationsRefused, set.left_out.applications);
-        }
+        let left_out = [
+            (Counter::SamplersRefused, set.samplers.refused),
+            (Counter::OptionsUnlisted, set.left_out.records),
+            (Counter::ApplicationsRefused, set.left_out.applications),
+        ];
+        exporters.books.count_all(index, left_out);
         let records = set.rows as u32;
-        exporters.learned.apply(&mut exporters.domains, (index, now_ms), set);
+        exporters.learned.apply(&mut exporters.domains, (index, limited_ms), set);
         DecodedSets { records, templates: 0, errors, complete: errors == 0 }
     }
 

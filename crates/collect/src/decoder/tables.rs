@@ -125,7 +125,7 @@ impl Tables {
         domain: &mut Domain,
         id: TemplateId,
         body: &[u8],
-        clock: &MessageClock,
+        (clock, limited_ms): (&MessageClock, Option<i64>),
         allowed: impl FnOnce(&Domain) -> AllowedSamplers,
     ) -> Option<OptionsSet> {
         let CompiledTemplate { template, options, .. } = domain.templates.get(id)?;
@@ -144,7 +144,7 @@ impl Tables {
         domain.system_init_ms = system_init_ms;
         let lists = plan.lists_reported(records);
         let origin = RecordOrigin { key: domain.key, exporter: &domain.exporter };
-        let left_out = self.options.append(origin, (template, plan), records, clock);
+        let left_out = self.options.append(origin, (template, plan), records, (clock, limited_ms));
         let (rows, problem) = (located.records, located.problem);
         Some(OptionsSet { rows, problem, samplers, lists, left_out, system_init_changed })
     }
@@ -236,6 +236,7 @@ mod tests {
     use crate::session::Session;
 
     const CLOCK: MessageClock = MessageClock { received_ms: 1_000, export_ms: 1_000, uptime_ms: None };
+    const CLOCKS: (&MessageClock, Option<i64>) = (&CLOCK, None);
 
     /// One sampler may be learned, and one changed.
     fn one(_: &Domain) -> AllowedSamplers {
@@ -276,10 +277,10 @@ mod tests {
     fn options_teach_the_domain_and_become_rows() {
         let (mut domain, mut tables) = (domain(), Tables::new());
         let set =
-            tables.options_set(&mut domain, id(257), &[0, 5, 0, 100, 0, 6, 0, 10], &CLOCK, one).expect("a template");
+            tables.options_set(&mut domain, id(257), &[0, 5, 0, 100, 0, 6, 0, 10], CLOCKS, one).expect("a template");
         assert_eq!((set.rows, set.samplers.new, set.samplers.refused), (2, 1, 1));
         assert_eq!((domain.samplers.numbered(5), domain.samplers.numbered(6)), (Some(100), None));
-        assert!(tables.options_set(&mut domain, id(258), &[], &CLOCK, one).is_none());
+        assert!(tables.options_set(&mut domain, id(258), &[], CLOCKS, one).is_none());
         let (flows, others) = tables.take();
         assert!(flows.is_none());
         assert_eq!(others.iter().map(|batch| batch.record_batch().num_rows()).sum::<usize>(), 2);
@@ -302,7 +303,7 @@ mod tests {
         };
         let [youtube, https] = [[13, 0, 0, 82], [3, 0, 1, 187]];
         flows(&mut tables, &domain, 300, &[&youtube[..], &[0, 0, 0, 1], &https, &[0, 0, 0, 2]].concat());
-        let set = tables.options_set(&mut domain, id(301), &[&youtube[..], b"youtube\0"].concat(), &CLOCK, one);
+        let set = tables.options_set(&mut domain, id(301), &[&youtube[..], b"youtube\0"].concat(), CLOCKS, one);
         assert_eq!(set.expect("a template").left_out, LeftOut::default());
         flows(&mut tables, &domain, 300, &[&youtube[..], &[0, 0, 0, 3]].concat());
         flows(&mut tables, &domain, 302, &[&youtube[..], b"own name", &[0, 0, 0, 4]].concat());

@@ -79,6 +79,7 @@ reasons! {
     }
     DatagramsRefused {
         BeyondShare "domains_beyond_share",
+        DomainsOverRate "domains_of_connections_over_rate",
     }
     RelayFailures {
         RelayTooLong "relay_too_long",
@@ -227,6 +228,18 @@ impl Tally {
         });
     }
 
+    /// Counts messages of new Observation Domains of sources that have had too many made on connections, which a decoder has refused
+    /// and entered in the books, and says so.
+    pub(crate) fn count_domains_over_rate(&self, refused: &RefusedDatagrams) {
+        self.count_refused(Reason::DomainsOverRate, refused, |source| {
+            format!(
+                "messages of new Observation Domains on connections of {source} are refused: it has had more made than twice \
+                 domains_max at once and a thousand in a second; find out why it connects or numbers its domains anew so often, \
+                 or raise domains_max, and have it connect again"
+            )
+        });
+    }
+
     /// Counts a connection that the system could not give us, and says why.
     pub(crate) fn count_failed_accept(&self, listener: &SocketAddr, error: &io::Error) {
         self.count_reason(Reason::NoResources);
@@ -325,5 +338,18 @@ mod tests {
         tally.count_beyond_share(BeyondShare { refused: 0, replaced: 1, last: source });
         let notice = tally.take_notice().expect("a notice");
         assert!(notice.contains("192.0.2.7") && notice.contains("forgotten"), "{notice}");
+    }
+
+    #[test]
+    fn a_source_that_has_too_many_domains_made_on_connections_is_named_for_that() {
+        let tally = Tally::default();
+        let refused = RefusedDatagrams { datagrams: 3, last: Some(std::net::IpAddr::from([192, 0, 2, 7])) };
+        (0..2).for_each(|_| tally.count_domains_over_rate(&refused));
+        tally.count_domains_over_rate(&RefusedDatagrams::default());
+        let notice = tally.take_notice().expect("a notice");
+        assert!(notice.contains("connections of 192.0.2.7") && notice.contains("connect again"), "{notice}");
+        assert_eq!(tally.take_notice(), None);
+        assert_eq!(tally.problems(), [("domains_of_connections_over_rate", 6)]);
+        assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
     }
 }

@@ -6,7 +6,6 @@ use weir_wire::TemplateId;
 
 use crate::clock::MessageClock;
 use crate::domain::DomainKey;
-use crate::session::Transport;
 
 /// A Data Set whose template has not come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +32,9 @@ const SHORT_RUN_OCTETS: usize = 24;
 /// Of a message so many short runs are kept whatever else is in it: Options Data Sets of a record each, of a few templates, are
 /// often all that a message has.
 const SHORT_RUNS: usize = 4;
-/// The same on a connection, where templates come before their data: nothing is around a message there, so that one of four
-/// such sets has 36 octets and no more.
-const SHORT_RUNS_OF_CONNECTION: usize = 1;
+/// The same where messages come in order from the first one on, and templates before their data. Nothing is around a message on such
+/// a connection, so that one of four such sets has 36 octets and no more.
+const SHORT_RUNS_IN_ORDER: usize = 1;
 /// And one more for each of so many octets of sets that wait: a message with a set for each of many templates has long ones
 /// among them.
 const OCTETS_PER_SHORT_RUN: usize = 128;
@@ -121,9 +120,9 @@ pub(crate) struct GatheredSets<'m> {
 }
 
 impl<'m> GatheredSets<'m> {
-    /// None yet, of a message that came this way.
-    pub(crate) fn over(transport: Transport) -> Self {
-        let short_always = if transport.is_connection() { SHORT_RUNS_OF_CONNECTION } else { SHORT_RUNS };
+    /// None yet, of a message that came in order behind all that its session has sent, or of another one.
+    pub(crate) fn of_message(is_in_order: bool) -> Self {
+        let short_always = if is_in_order { SHORT_RUNS_IN_ORDER } else { SHORT_RUNS };
         Self { sets: Vec::new(), octets: 0, short_kept: 0, short_always }
     }
 
@@ -200,7 +199,7 @@ mod tests {
         let clock = MessageClock { received_ms: 1, export_ms: 2, uptime_ms: None };
         let id = |id: u16| TemplateId::new(id).expect("id");
         let bodies: Vec<Vec<u8>> = (0..200_u8).map(|number| vec![number; 1 + usize::from(number % 5)]).collect();
-        let mut gathered = GatheredSets::over(Transport::Udp);
+        let mut gathered = GatheredSets::of_message(false);
         // two templates in turns, and one set of a third
         bodies.iter().zip(0..).for_each(|(body, number)| gathered.push(id(258 - number % 2), body));
         gathered.push(id(256), &[7; 9]);
@@ -223,16 +222,16 @@ mod tests {
     #[test]
     fn of_many_short_runs_of_a_message_few_are_kept() {
         let clock = MessageClock { received_ms: 1, export_ms: 2, uptime_ms: None };
-        let kept_over = |transport: Transport, sets: &[(u16, usize)]| {
+        let kept_of = |is_in_order: bool, sets: &[(u16, usize)]| {
             let bodies: Vec<(u16, Vec<u8>)> = sets.iter().map(|(id, octets)| (*id, vec![0; *octets])).collect();
-            let mut gathered = GatheredSets::over(transport);
+            let mut gathered = GatheredSets::of_message(is_in_order);
             for (id, body) in &bodies {
                 gathered.push(TemplateId::new(*id).expect("id"), body);
             }
             let GatheredRuns { runs, left_out } = gathered.take_runs(&clock);
             (runs.iter().map(|(_, run)| run.sets()).sum::<usize>(), left_out)
         };
-        let kept = |sets: &[(u16, usize)]| kept_over(Transport::Udp, sets);
+        let kept = |sets: &[(u16, usize)]| kept_of(false, sets);
         assert_eq!(kept(&[(256, 12), (257, 12), (258, 12), (259, 1)]), (4, 0), "four are always kept");
         assert_eq!(kept(&[(256, 1), (257, 1), (258, 1), (259, 1), (260, 1), (260, 2)]), (4, 2));
         assert_eq!(kept(&[(256, 24), (257, 24), (258, 23), (259, 24)]), (4, 0), "these are not short");
@@ -244,15 +243,15 @@ mod tests {
         let next_to_a_long_one = [&[(256, 1_000)][..], &of_each(1)[1..9]].concat();
         assert_eq!(kept(&next_to_a_long_one), (9, 0), "next to longer ones there may be some");
         let four = [(256, 12), (257, 12), (258, 12), (259, 24)];
-        assert_eq!(kept_over(Transport::Tcp, &four), (2, 2), "one, and what is not short");
-        assert_eq!(kept_over(Transport::Tcp, &next_to_a_long_one), (9, 0));
-        assert_eq!(kept_over(Transport::File, &four), (4, 0));
+        assert_eq!(kept_of(true, &four), (2, 2), "one, and what is not short");
+        assert_eq!(kept_of(true, &next_to_a_long_one), (9, 0));
+        assert_eq!(kept(&four), (4, 0));
     }
 
     #[test]
     fn short_runs_count_for_the_message_however_often_they_are_taken() {
         let clock = MessageClock { received_ms: 1, export_ms: 2, uptime_ms: None };
-        let mut gathered = GatheredSets::over(Transport::Udp);
+        let mut gathered = GatheredSets::of_message(false);
         let (mut kept, mut left_out) = (0, 0);
         for number in 0..155_u16 {
             gathered.push(TemplateId::new(256 + number).expect("id"), &[1]);

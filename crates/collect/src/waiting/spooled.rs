@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::clock::MessageClock;
     use crate::domain::DomainKey;
-    use crate::session::{Session, Transport};
+    use crate::session::Session;
     use crate::waiting::set::{GatheredSets, UNNUMBERED, WaitingSet};
 
     fn key(template: u16) -> SetKey {
@@ -203,7 +203,7 @@ mod tests {
     fn short_sets_of_a_message_go_to_disk_in_one_request() {
         let mut spooled = SpooledSets::new(2);
         spooled.enable();
-        let mut gathered = GatheredSets::over(Transport::Udp);
+        let mut gathered = GatheredSets::of_message(false);
         (0..40).for_each(|_| gathered.push(key(256).template, &[7]));
         let run = gathered.take_runs(&set(0).clock).runs.remove(0).1;
         assert!(spooled.put(key(256), run));

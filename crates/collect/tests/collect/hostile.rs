@@ -247,7 +247,7 @@ fn short_sets_of_many_templates_are_accounted_for() {
 /// Whoever has domains made on connections without end has a thousand in a second, after twice as many as there may be.
 #[test]
 fn a_source_has_so_many_domains_made_on_connections_and_more_later() {
-    let mut decoder = Decoder::new(Limits { domains_max: 256, ..Limits::default() });
+    let mut decoder = Decoder::new(Limits { domains_max: 256, ..Limits::default() }).with_own_clock();
     let mut next = 0;
     let mut send = |decoder: &mut Decoder, transport: Transport, host: u8, messages: u32, at_ms: i64| {
         let before = decoder.statistics().total(Counter::DatagramsRefused);
@@ -266,11 +266,43 @@ fn a_source_has_so_many_domains_made_on_connections_and_more_later() {
     let mut taken = Taken::default();
     taken.all_of(&mut decoder);
     assert_eq!(send(&mut decoder, Transport::Tls, 1, 100, 0), 100, "another connection of it as well");
+    assert_eq!(send(&mut decoder, Transport::Sctp, 1, 100, 0), 100, "and an association");
     assert_eq!(send(&mut decoder, Transport::Tcp, 2, 50, 0), 0, "another source has its own");
     assert_eq!(send(&mut decoder, Transport::Udp, 1, 50, 0), 0, "and datagrams do not count");
     assert_eq!(send(&mut decoder, Transport::Tcp, 1, 60, 50), 10, "50 more after 50 ms");
     taken.all_of(&mut decoder);
-    check_balance(&taken, &decoder, 2 * 256 + 100 + 100 + 50 + 50 + 60);
+    check_balance(&taken, &decoder, 2 * 256 + 100 + 100 + 100 + 50 + 50 + 60);
+}
+
+/// Messages that are refused because no domain gives way use up nothing: when the exporter connects again, its domains are made.
+#[test]
+fn domains_that_were_not_made_do_not_count_as_made() {
+    let mut decoder = Decoder::new(Limits { domains_max: 64, ..Limits::default() }).with_own_clock();
+    let source = SocketAddr::from(([192, 0, 2, 1], 4739));
+    let session = Session { transport: Transport::Tcp, source };
+    let mut exporters: Vec<_> = (0..64).map(|domain| TestExporter::new([192, 0, 2, 1], 4739, domain)).collect();
+    // all of them are protected
+    for exporter in &mut exporters {
+        decoder.message(session, RECEIVED_MS, &exporter.templates());
+    }
+    for second in 0..90 {
+        for exporter in &mut exporters {
+            decoder.message(session, RECEIVED_MS + second * 1_000, &exporter.data(1));
+        }
+    }
+    let refused = |decoder: &Decoder| decoder.statistics().total(Counter::DatagramsRefused);
+    assert_eq!(refused(&decoder), 0);
+    let now_ms = RECEIVED_MS + 90_000;
+    for domain in 1_000..2_000 {
+        decoder.message(session, now_ms, &TestExporter::new([192, 0, 2, 1], 4739, domain).templates());
+    }
+    assert_eq!(refused(&decoder), 1_000, "nobody gives way");
+    decoder.end_session(session, now_ms);
+    Taken::default().all_of(&mut decoder);
+    for domain in 0..64 {
+        decoder.message(session, now_ms, &TestExporter::new([192, 0, 2, 1], 4739, domain).templates());
+    }
+    assert_eq!((refused(&decoder), decoder.statistics().domains), (1_000, 64));
 }
 
 #[test]

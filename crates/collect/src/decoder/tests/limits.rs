@@ -7,8 +7,16 @@ use weir_flow::{Column, Counter};
 use weir_wire::Template;
 
 use super::records::{Exporter, options, template, u32s};
+use crate::{Decoder, Limits, Session, Transport};
 
 const SECOND_MS: i64 = 1_000;
+
+/// An exporter whose messages are received while they are decoded.
+fn live(limits: Limits) -> Exporter {
+    let mut exporter = Exporter::new();
+    exporter.decoder = Decoder::new(limits).with_own_clock();
+    exporter
+}
 
 fn total(exporter: &Exporter, counter: Counter) -> u64 {
     exporter.decoder.statistics().total(counter)
@@ -27,7 +35,7 @@ fn report(exporter: &mut Exporter, template: &Template, things: u16, value: &[u8
 
 #[test]
 fn rows_of_options_that_change_without_end_are_passed_over_and_written_later() {
-    let mut exporter = Exporter::new();
+    let mut exporter = live(Limits::default());
     let names = template(256, &[(0, 10, 2), (0, 82, 8)], 1);
     let mut listed = 0;
     // 2^18 rows at once: twice as many as one source has remembered
@@ -36,6 +44,8 @@ fn rows_of_options_that_change_without_end_are_passed_over_and_written_later() {
         listed += options(&exporter.take()).num_rows();
     }
     assert_eq!((listed, total(&exporter, Counter::OptionsUnlisted)), (1 << 18, 0));
+    report(&mut exporter, &names, 256, &1_023_u64.to_be_bytes());
+    assert_eq!(total(&exporter, Counter::OptionsUnlisted), 0, "they are neither new nor changed");
     report(&mut exporter, &names, 256, &[7; 8]);
     assert_eq!(total(&exporter, Counter::OptionsUnlisted), 256);
     let source = std::mem::replace(&mut exporter.source, another_source());
@@ -50,7 +60,7 @@ fn rows_of_options_that_change_without_end_are_passed_over_and_written_later() {
 
 #[test]
 fn samplers_that_change_without_end_have_no_interval_until_later() {
-    let mut exporter = Exporter::new();
+    let mut exporter = live(Limits { samplers_max: 1_024, ..Limits::default() });
     let sampler = template(256, &[(0, 302, 2), (0, 34, 4)], 1);
     let flow = template(257, &[(0, 8, 4), (0, 302, 2)], 0);
     let change = |exporter: &mut Exporter, interval: u32| report(exporter, &sampler, 128, &interval.to_be_bytes());
@@ -58,13 +68,13 @@ fn samplers_that_change_without_end_have_no_interval_until_later() {
         exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 0, 5]]);
         u32s(&exporter.flows(), Column::SamplingInterval)
     };
-    // 128 new ones, and 2^16 changes
-    (1..=513).for_each(|interval| change(&mut exporter, interval));
-    assert_eq!((interval(&mut exporter), total(&exporter, Counter::SamplersRefused)), (vec![Some(513)], 0));
-    change(&mut exporter, 513);
-    assert_eq!(interval(&mut exporter), [Some(513)], "it is no change");
+    // 128 new ones, and 1,024 changes
+    (1..=9).for_each(|interval| change(&mut exporter, interval));
+    assert_eq!((interval(&mut exporter), total(&exporter, Counter::SamplersRefused)), (vec![Some(9)], 0));
+    change(&mut exporter, 9);
+    assert_eq!(interval(&mut exporter), [Some(9)], "it is no change");
     for refused in [128, 256] {
-        change(&mut exporter, 514);
+        change(&mut exporter, 10);
         assert_eq!((interval(&mut exporter), total(&exporter, Counter::SamplersRefused)), (vec![None], refused));
     }
     let source = std::mem::replace(&mut exporter.source, another_source());
@@ -72,6 +82,56 @@ fn samplers_that_change_without_end_have_no_interval_until_later() {
     assert_eq!(interval(&mut exporter), [Some(2)], "another source has its own");
     exporter.source = source;
     exporter.received_ms += SECOND_MS;
-    change(&mut exporter, 514);
-    assert_eq!((interval(&mut exporter), total(&exporter, Counter::SamplersRefused)), (vec![Some(514)], 256));
+    change(&mut exporter, 10);
+    assert_eq!((interval(&mut exporter), total(&exporter, Counter::SamplersRefused)), (vec![Some(10)], 256));
+}
+
+/// A set that has waited has the time at which it was received, and is limited by that of the message that has it decoded.
+#[test]
+fn sets_that_have_waited_give_no_time_back() {
+    let mut exporter = live(Limits::default());
+    let names = template(256, &[(0, 10, 2), (0, 82, 8)], 1);
+    let waiting = template(257, &[(0, 10, 2), (0, 82, 8)], 1);
+    // a set of one record of Template 257, which waits for it: domain 3
+    let set = [&[1_u8, 1, 0, 14][..], &[1; 10]].concat();
+    let message = [&[0_u8, 10, 0, 30][..], &[0; 8], &3_u32.to_be_bytes(), &set].concat();
+    exporter.decoder.datagram(exporter.source, exporter.received_ms - 1_000 * SECOND_MS, &message);
+    for round in 0..1_024_u64 {
+        report(&mut exporter, &names, 256, &round.to_be_bytes());
+        drop(exporter.take());
+    }
+    exporter.ipfix(3, &[&waiting], &[]);
+    let count = |counter| total(&exporter, counter);
+    assert_eq!((count(Counter::SetsWaitingOut), count(Counter::OptionsUnlisted)), (1, 1));
+    report(&mut exporter, &names, 256, &[7; 8]);
+    assert_eq!(total(&exporter, Counter::OptionsUnlisted), 1 + 256);
+}
+
+/// Captures and files are read faster than they were recorded, and begin in mid-connection.
+#[test]
+fn what_was_recorded_before_is_not_limited() {
+    let limits = Limits { domains_max: 256, samplers_max: 1_024, ..Limits::default() };
+    let mut exporter = Exporter::new();
+    exporter.decoder = Decoder::new(limits);
+    let sampler = template(256, &[(0, 302, 2), (0, 34, 4)], 1);
+    (1..=20_u32).for_each(|interval| report(&mut exporter, &sampler, 128, &interval.to_be_bytes()));
+    assert_eq!(total(&exporter, Counter::SamplersRefused), 0);
+    let session = Session { transport: Transport::Tcp, source: exporter.source };
+    for domain in 0..1_000_u32 {
+        // a message without sets: version, length, export time, sequence, domain
+        let message = [&[0_u8, 10, 0, 16][..], &[0; 8], &domain.to_be_bytes()].concat();
+        exporter.decoder.message(session, exporter.received_ms, &message);
+    }
+    assert_eq!(total(&exporter, Counter::DatagramsRefused), 0);
+    // four sets of an octet, of a Template each
+    let sets: Vec<u8> = (1..5).flat_map(|template| [1, template, 0, 5, 7]).collect();
+    let message = [&[0_u8, 10, 0, 36][..], &[0; 8], &7_u32.to_be_bytes(), &sets].concat();
+    exporter.decoder.message(session, exporter.received_ms, &message);
+    assert_eq!(exporter.decoder.statistics().sets_waiting, 4);
+    let mut live = live(Limits::default());
+    live.decoder.message(session, live.received_ms, &message);
+    assert_eq!(live.decoder.statistics().sets_waiting, 1, "where what came before is known");
+    let association = Session { transport: Transport::Sctp, source: exporter.source };
+    live.decoder.message(association, live.received_ms, &message);
+    assert_eq!(live.decoder.statistics().sets_waiting, 1 + 4, "the Templates may come on another stream");
 }
