@@ -120,8 +120,7 @@ fn lines() -> Vec<(TimeLine, i64)> {
 #[test]
 fn lines_that_are_joined_are_one_line() {
     let mut random = Random(3);
-    for (mut line, span_ms) in lines() {
-        line.begin_at(Some(NEW_YEAR_MS));
+    for (line, span_ms) in lines() {
         let mut flows = random.flows(200, span_ms);
         if random.below(3) == 0 {
             // one that nothing else is near, so that parts have steps of different lengths
@@ -147,7 +146,6 @@ fn flows_that_have_everything_are_drawn_as_others() {
     let mut random = Random(5);
     let mut whole = 0;
     for (mut line, span_ms) in lines() {
-        line.begin_at(Some(NEW_YEAR_MS));
         let mut each = line.clone();
         for _ in 0..4 {
             let batch = batch(&random.flows(60, span_ms));
@@ -306,6 +304,21 @@ fn steps_begin_at_local_times_and_are_few() {
     line.add(&batch(&[(0, 0, 1, 6), (20 * day_ms, 20 * day_ms, 1, 6)]));
     let chart = line.chart(String::new(), 30);
     assert_eq!((chart.from_ms, chart.step_ms), (NEW_YEAR_MS - 19_800_000, day_ms));
+    // in the zone as it is at the end of the window, which is in summer, or else now: not at a flow of 1970
+    let berlin = TimeZone::get("Europe/Berlin").expect("a zone");
+    let until_ms = Some(NEW_YEAR_MS + 200 * day_ms);
+    let summer = TimeWindow { from_ms: Some(NEW_YEAR_MS), until_ms, ..TimeWindow::default() };
+    let now_ms = i64::from(berlin.to_offset(Timestamp::now()).seconds()) * 1000;
+    for (window, offset_ms) in [(summer, 7_200_000), (TimeWindow::default(), now_ms)] {
+        let mut line = TimeLine::new(Measure::Bits, window, berlin.clone());
+        line.add(&batch(&[
+            (-NEW_YEAR_MS, -NEW_YEAR_MS, 1, 6),
+            (day_ms, day_ms, 1, 6),
+            (99 * day_ms, 99 * day_ms, 1, 6),
+        ]));
+        let chart = line.chart(String::new(), 300);
+        assert_eq!((chart.from_ms + offset_ms) % day_ms, 0, "{window:?}");
+    }
     let mut line = TimeLine::new(Measure::Bits, TimeWindow::default(), TimeZone::UTC);
     line.add(&batch(&[(-NEW_YEAR_MS, 0, 1000, 6), (i64::MAX - NEW_YEAR_MS, 0, 1, 6)]));
     assert!(line.steps.count() <= STEPS_MAX);
