@@ -111,7 +111,7 @@ impl TimeLine {
                 tally.add(batch);
                 ControlFlow::Continue(())
             };
-            let drawn = answers.fold(&question(columns)?, || (self.clone(), T::default()), add)?;
+            let drawn = answers.fold(&question(columns)?, self.octets_max(), || (self.clone(), T::default()), add)?;
             let joined = drawn.map(|drawn| {
                 drawn.into_iter().reduce(|(mut line, mut tally), (other_line, other_tally)| {
                     line.join(other_line);
@@ -124,6 +124,11 @@ impl TimeLine {
             }
         }
         Ok((self, T::default()))
+    }
+
+    /// What it takes at most, however many flows are added.
+    fn octets_max(&self) -> usize {
+        self.steps.octets_max() + self.by.as_ref().map_or(0, |_| SeriesNumbers::known_octets())
     }
 
     /// Adds what another line has of other flows. It must be of the same question, and begin its steps at the same times.

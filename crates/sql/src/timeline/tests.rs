@@ -1,6 +1,6 @@
 use arrow::array::{UInt8Array, UInt32Array};
 
-use super::steps::{STEPS_MAX, STEPS_MS};
+use super::steps::{Amounts, STEPS_MAX, STEPS_MS};
 use super::*;
 
 /// 2026-01-01T00:00:00Z.
@@ -138,6 +138,19 @@ fn lines_that_are_joined_are_one_line() {
         });
         check_same(&joined.expect("a line").chart(String::new(), 50), &one.chart(String::new(), 50));
     }
+}
+
+#[test]
+fn a_line_takes_no_more_than_it_says() {
+    let mut random = Random(9);
+    for (mut line, span_ms) in lines() {
+        line.add(&batch(&random.flows(300, span_ms)));
+        let steps: usize = line.steps.amounts.iter().map(Amounts::octets).sum();
+        assert!(steps <= line.octets_max(), "{steps} octets");
+    }
+    let mut line = line(Measure::Flows, TimeWindow::default());
+    line.add(&batch(&[(0, 4095, 1, 6)]));
+    assert!(line.steps.amounts[0].octets() >= 2 * 4096 * 8);
 }
 
 /// The short way for batches in which nothing is missing, against the way for each flow.
