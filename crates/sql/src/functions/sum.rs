@@ -393,8 +393,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::UInt64Type;
-
     use super::*;
 
     #[test]
