@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, ObjectName, Statement, Value, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, DataType, Expr, ObjectName, OrderBy, OrderByKind, Query, SetExpr, Statement, Value,
+    VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -35,14 +36,21 @@ struct Removal {
 impl VisitorMut for Removal {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        // what is made distinct can only be ordered by what it has
+        let is_distinct = matches!(query.body.as_ref(), SetExpr::Select(select) if select.distinct.is_some());
+        if let Some(OrderBy { kind: OrderByKind::Expressions(expressions), .. }) = &mut query.order_by
+            && !is_distinct
+        {
+            expressions.iter_mut().for_each(|ordered| by_texts(&mut [&mut ordered.expr]));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         match expression {
-            Expr::BinaryOp { left, op, right } if is_order(op) => match (is_collated(left), is_collated(right)) {
-                (true, false) => by_text(right),
-                (false, true) => by_text(left),
-                _ => {}
-            },
-            Expr::Between { expr, low, high, .. } if is_collated(low) || is_collated(high) => by_text(expr),
+            Expr::BinaryOp { left, op, right } if is_order(op) => by_texts(&mut [left.as_mut(), right.as_mut()]),
+            Expr::Between { expr, low, high, .. } => by_texts(&mut [expr.as_mut(), low.as_mut(), high.as_mut()]),
             _ => {}
         }
         ControlFlow::Continue(())
@@ -61,6 +69,28 @@ impl VisitorMut for Removal {
 
 fn is_order(operator: &BinaryOperator) -> bool {
     matches!(operator, BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Gt | BinaryOperator::GtEq)
+}
+
+/// Makes values their texts where one of them is collated.
+fn by_texts(values: &mut [&mut Expr]) {
+    if values.iter().any(|value| is_collated(inner(value))) {
+        values.iter_mut().filter(|value| !is_literal(value)).for_each(|value| by_text(value));
+    }
+}
+
+/// An expression without parentheses around it.
+fn inner(expression: &Expr) -> &Expr {
+    match expression {
+        Expr::Nested(nested) => inner(nested),
+        other => other,
+    }
+}
+
+fn is_literal(expression: &Expr) -> bool {
+    match inner(expression) {
+        Expr::Collate { expr, .. } => is_literal(expr),
+        other => matches!(other, Expr::Value(_)),
+    }
 }
 
 fn is_collated(expression: &Expr) -> bool {
@@ -98,7 +128,23 @@ mod tests {
             ("SELECT a FROM t WHERE 'x' COLLATE \"POSIX\" <= a", "SELECT a FROM t WHERE 'x' <= CAST(a AS VARCHAR)"),
             (
                 "SELECT a FROM t WHERE a IN ('x' COLLATE \"C\", 'y' COLLATE \"C\") ORDER BY b COLLATE \"C\"",
-                "SELECT a FROM t WHERE a IN ('x', 'y') ORDER BY b",
+                "SELECT a FROM t WHERE a IN ('x', 'y') ORDER BY CAST(b AS VARCHAR)",
+            ),
+            ("SELECT a FROM t WHERE a COLLATE \"C\" < 'x'", "SELECT a FROM t WHERE CAST(a AS VARCHAR) < 'x'"),
+            (
+                "SELECT a FROM t WHERE a COLLATE \"C\" >= b COLLATE \"C\"",
+                "SELECT a FROM t WHERE CAST(a AS VARCHAR) >= CAST(b AS VARCHAR)",
+            ),
+            ("SELECT a FROM t WHERE a < (('x' COLLATE \"C\"))", "SELECT a FROM t WHERE CAST(a AS VARCHAR) < (('x'))"),
+            ("SELECT a FROM t WHERE (a COLLATE \"C\") = b", "SELECT a FROM t WHERE (a) = b"),
+            (
+                "SELECT a FROM t WHERE a COLLATE \"C\" BETWEEN 'x' AND 'y'",
+                "SELECT a FROM t WHERE CAST(a AS VARCHAR) BETWEEN 'x' AND 'y'",
+            ),
+            ("SELECT DISTINCT a FROM t ORDER BY a COLLATE \"C\"", "SELECT DISTINCT a FROM t ORDER BY a"),
+            (
+                "SELECT a FROM t ORDER BY (a COLLATE \"C\") DESC, b",
+                "SELECT a FROM t ORDER BY CAST((a) AS VARCHAR) DESC, b",
             ),
             (
                 "SELECT a FROM t WHERE a BETWEEN 'x' COLLATE \"C\" AND 'y' COLLATE \"C\"",

@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, SchemaRef};
 use bytes::Bytes;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use weir_sql::service::check_whole;
-use weir_sql::{AnswerSender, Asker, Engine, ParameterValue, QueryControl, Question, Reason, Refusal};
+use weir_sql::{
+    AnswerSender, Asker, Engine, ParameterValue, QueryControl, Question, Reason, Refusal, check_statement_size,
+};
 
 use crate::catalogue::{self, CatalogueSession};
 use crate::collation::without_collations;
@@ -113,6 +116,13 @@ fn question(text: &str, settings: &Settings) -> Question {
     Question { text: text.to_owned(), zone: settings.zone(), time_max: settings.time_max() }
 }
 
+/// The statement as the engine takes it. How large it is, is checked before anything parses it.
+fn prepared(engine: &Engine, text: &str, session: &CatalogueSession) -> Result<String, Refusal> {
+    check_statement_size(text, &PostgreSqlDialect {})?;
+    let text = without_collations(text);
+    Ok(catalogue::prepared(engine, &text, session)?.into_owned())
+}
+
 impl Running {
     /// Begins to answer a statement with at most so many rows.
     pub(crate) fn start(
@@ -128,8 +138,7 @@ impl Running {
         let session = CatalogueSession::new(asker.name(), database, settings);
         let work = move |engine: &Engine, control: &QueryControl| {
             let sender = AnswerSender::new(sender, handle, control);
-            let text = without_collations(&asked.text);
-            let statement = catalogue::prepared(engine, &text, &session)?;
+            let statement = prepared(engine, &asked.text, &session)?;
             let answer = engine.sql_with(&statement, &asked.values, control)?;
             let schema = Arc::clone(answer.schema());
             sender.send(Event::Columns(columns_of(&schema)))?;
@@ -216,8 +225,7 @@ pub(crate) async fn describe(
     let asked = question(&format!("postgres describe {text}"), settings);
     let (text, session) = (text.to_owned(), CatalogueSession::new(asker.name(), database, settings));
     let work = move |engine: &Engine, control: &QueryControl| {
-        let text = without_collations(&text);
-        let statement = catalogue::prepared(engine, &text, &session)?;
+        let statement = prepared(engine, &text, &session)?;
         let kinds: Vec<_> = declared.iter().map(|oid| crate::arguments::declared(*oid)).collect();
         let description = engine.describe_on(&statement, &kinds, control)?;
         let oids = description.parameters.iter().enumerate().map(|(position, field)| {

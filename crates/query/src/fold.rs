@@ -21,10 +21,14 @@ impl Archive {
     /// given once. Batches have the columns that are asked for in the order of the table; a column that is missing from a batch
     /// is null in all of its rows. The question must be a list in no order, without a limit.
     ///
+    /// A state may take up to `state_octets`, which count to the memory of the question. Where there is not enough for a state of
+    /// each thread, fewer threads read; one always does.
+    ///
     /// Once `add` breaks, all threads end, and the answer is `None`.
     pub fn fold<S: Send>(
         &self,
         question: &FlowQuery,
+        state_octets: usize,
         make: impl Fn() -> S + Sync,
         add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
     ) -> Result<Option<Vec<S>>, QueryError> {
@@ -41,7 +45,11 @@ impl Archive {
         let _admitted = self.admitted()?;
         let wanted = ScanSpec::new(question, list_columns(columns).iter().copied());
         let scan = self.flows(&question.window).scan(&wanted, options);
-        let threads = options.threads.min(scan.units_max());
+        let mut states = options.memory.reservation("states of threads");
+        // whoever reads the flows without this, in one thread, has a state as well
+        states.grow(state_octets);
+        let others = 1..options.threads.min(scan.units_max());
+        let threads = 1 + others.take_while(|_| states.try_grow(state_octets).is_ok()).count();
         let is_broken = AtomicBool::new(false);
         let make = || Ok((decoder()?, make(), options.memory.reservation("pages that are decoded")));
         let folded = share_out_from(

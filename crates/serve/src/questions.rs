@@ -36,6 +36,8 @@ use crate::rate_limit::{RateLimit, site};
 const QUICK_ROWS: u64 = 500_000;
 /// Letters of a question that are listed. The audit has all of them.
 const LISTED_LETTERS_MAX: usize = 2000;
+/// Stack of the thread of a question: statements are parsed in it, and deep expressions dropped recursively.
+const STACK_OCTETS: usize = 8 << 20;
 
 /// Questions that run, and how many may.
 #[derive(Debug, Clone)]
@@ -279,6 +281,7 @@ impl Questions {
         };
         thread::Builder::new()
             .name("weir-question".to_owned())
+            .stack_size(STACK_OCTETS)
             .spawn(run)
             .map_err(|error| Problem::unavailable(format!("no thread can be started: {error}")))?;
         tokio::select! {

@@ -144,16 +144,17 @@ impl FlowAnswers {
 
     /// Gives the flows of a list to states, batch by batch: each thread that reads has one, which `make` makes. A column that is
     /// missing from a batch is null in all of its rows. The engine, where only it can answer, gives all flows to one state. The
-    /// question must be a list in no order, without a limit.
+    /// question must be a list in no order, without a limit. A state may take up to `state_octets`.
     ///
     /// Once `add` breaks, reading ends, and the answer is `None`.
     pub fn fold<S: Send>(
         &self,
         question: &FlowQuery,
+        state_octets: usize,
         make: impl Fn() -> S + Sync,
         add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
     ) -> Result<Option<Vec<S>>, EngineError> {
-        match self.direct(|archive| archive.fold(&self.narrowed(question), &make, &add)) {
+        match self.direct(|archive| archive.fold(&self.narrowed(question), state_octets, &make, &add)) {
             Ok(folded) => Ok(folded),
             Err(error) => {
                 let mut state = make();

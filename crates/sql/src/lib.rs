@@ -69,6 +69,7 @@ pub use samples::FlowSample;
 pub use scan::encoded::PlanCodecError;
 pub use scan::flow_exec::FlowScanExec;
 pub use service::{AnswerSender, Asker, Login, Question, QuestionService, Reason, Refusal, Work};
+pub use statement_size::check_statement_size;
 pub use threads::BusyThreads;
 pub use timeline::{Tally, TimeLine};
 pub use user_tables::UserTable;

@@ -28,7 +28,7 @@ use weir_flow::parse_address;
 use weir_flow::schema::CONTENT_KEY;
 
 use crate::functions::{self, family, prefix_bounds};
-use crate::text_arguments::{is_list_of_octets, text_arguments};
+use crate::text_arguments::text_arguments;
 
 /// A text that should be an address, a number or a time, and is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -319,12 +319,10 @@ fn refuse_pattern(value: &Expr, schema: &DFSchema) -> Result<()> {
 /// Refuses an address whose octets would be read as letters.
 fn refuse_as_text(expression: &Expr, schema: &DFSchema) -> Result<()> {
     let Some(taken) = text_arguments(expression) else { return Ok(()) };
-    let is_octets = |value: &Expr| content_of(value, schema).is_some() || is_list_of_octets(value, schema);
-    let octets = taken.values.iter().filter(|value| is_octets(value)).count();
-    if octets == 0 || (taken.joins_octets && octets == taken.values.len()) {
-        return Ok(());
+    if taken.has_octets(schema, |value| content_of(value, schema).is_some()) {
+        return plan_err!("a call to '{}' takes text and received Binary", taken.name);
     }
-    plan_err!("a call to '{}' takes text and received Binary", taken.name)
+    Ok(())
 }
 
 pub(crate) fn is_comparison(operator: Operator) -> bool {

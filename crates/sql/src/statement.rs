@@ -98,7 +98,7 @@ pub(crate) struct Quoted {
 impl Parsed {
     /// Parses one statement. `end` need not be quoted where it cannot be the end of a `CASE`.
     pub(crate) fn new(context: &SessionContext, text: &str) -> Result<Self> {
-        statement_size::check_text(text)?;
+        statement_size::check_text(text, &GenericDialect {})?;
         let state = context.state();
         let dialect = state.config().options().sql_parser.dialect;
         let parse = |text: &str| state.sql_to_statement(text, &dialect);

@@ -7,6 +7,10 @@
 //!
 //! Subqueries that are named once and read often multiply what the text has, so what is parsed is counted once more, with each
 //! of them as often as it is read. The plan is counted last: there `*` has become columns, and views what they are.
+//!
+//! The parser limits how deeply its own calls nest, but not the trees that its loops build (`1 - 1 - 1`, `x::int::int`), nor types
+//! in types. Dropping such a tree is a call in a call for each of its levels, and overflows the stack. So whatever parses a text
+//! has it counted before, as the same dialect cuts it into tokens.
 
 mod reads;
 mod written_out;
@@ -15,9 +19,11 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use crate::{EngineError, Mistake};
 
 /// A kind of part, and how many of it a statement may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +45,14 @@ const ITEMS: Limit = Limit {
     max: 5_000,
     what: "columns, arguments and casts",
     hint: "name fewer, or put values into a list of IN or VALUES, where they do not count",
+};
+const SUFFIXES: Limit =
+    Limit { max: 1_000, what: "casts, subscripts and other suffixes of one value", hint: "cast a value once" };
+/// More than the parser takes of anything but types.
+const NESTED: Limit = Limit {
+    max: 100,
+    what: "parentheses and types in one another",
+    hint: "give subqueries names with WITH, or ask in several statements",
 };
 const READS: Limit = Limit {
     max: 4_000,
@@ -84,15 +98,25 @@ impl TooLarge {
     }
 }
 
-/// Refuses a text that would take too long to plan.
-pub(crate) fn check_text(text: &str) -> Result<()> {
+/// Refuses a text that would take too long to plan, or would overflow the stack of who parses it. An [`Engine`](crate::Engine)
+/// checks what it gets; this is for what is parsed before.
+pub fn check_statement_size(text: &str, dialect: &dyn Dialect) -> std::result::Result<(), EngineError> {
+    check_text(text, dialect).map_err(|error| Mistake::explain(text, &error, &[], &|_, column| column).into())
+}
+
+/// As [`check_statement_size`], for the dialect that the text is parsed in: what is a name in quotes to one may be an operator to
+/// another.
+pub(crate) fn check_text(text: &str, dialect: &dyn Dialect) -> Result<()> {
     // what is no text of SQL, the parser explains better
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).tokenize() else { return Ok(()) };
+    let Ok(tokens) = Tokenizer::new(dialect, text).tokenize() else { return Ok(()) };
     let parts = Parts::of(&tokens);
     TooLarge::check(parts.operators, OPERATORS)?;
-    TooLarge::check(parts.queries, QUERIES)?;
+    // a union of so many queries may have no SELECT at all
+    TooLarge::check(parts.queries.max(parts.set_operations + 1), QUERIES)?;
     TooLarge::check(parts.joins, JOINS)?;
-    TooLarge::check(parts.items, ITEMS)
+    TooLarge::check(parts.items, ITEMS)?;
+    TooLarge::check(parts.suffixes_max, SUFFIXES)?;
+    TooLarge::check(parts.nested_max, NESTED)
 }
 
 /// Refuses a statement that reads its subqueries too often.
@@ -137,9 +161,10 @@ fn is_value(part: &Expr) -> bool {
 }
 
 /// What commas part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Between {
     /// Columns or arguments.
+    #[default]
     Items,
     /// Values of `IN`, rows of `VALUES` and values of such a row.
     Values,
@@ -147,16 +172,32 @@ enum Between {
     Tables,
 }
 
+/// What is between two parentheses, or outside of all.
+#[derive(Debug, Default)]
+struct Level {
+    /// What commas part here.
+    between: Between,
+    /// Suffixes since the last comma or clause. Each of them may be a suffix of what is before it.
+    suffixes: usize,
+    suffixes_max: usize,
+}
+
 /// What a text has.
 #[derive(Debug, Default)]
 struct Parts {
     operators: usize,
     queries: usize,
+    /// `UNION` and the like, and steps of a pipe, of which each has the ones before within it.
+    set_operations: usize,
     joins: usize,
     items: usize,
-    /// What commas part outside of all parentheses, and within each that is open.
-    outside: Option<Between>,
-    open: Vec<Between>,
+    suffixes_max: usize,
+    /// Types that have types in angle brackets.
+    outer_types: usize,
+    nested_max: usize,
+    outside: Level,
+    /// The parentheses that are open.
+    open: Vec<Level>,
 }
 
 impl Parts {
@@ -173,24 +214,45 @@ impl Parts {
     fn add(&mut self, token: &Token, before: &Token) {
         match token {
             Token::LParen => {
-                let is_row = self.between() == Between::Values
+                let is_row = self.level().between == Between::Values
                     && (matches!(before, Token::Comma | Token::LParen) || keyword(before) == Some(Keyword::VALUES));
                 let is_list = is_row || keyword(before) == Some(Keyword::IN);
-                self.open.push(if is_list { Between::Values } else { Between::Items });
+                let between = if is_list { Between::Values } else { Between::Items };
+                self.open.push(Level { between, ..Level::default() });
+                self.note_nested();
             }
             Token::RParen => {
-                self.open.pop();
+                let inner = self.open.pop().map_or(0, |level| level.suffixes_max);
+                self.add_suffixes(inner);
             }
-            Token::Comma => match self.between() {
-                Between::Items => self.items += 1,
-                Between::Values => {}
-                Between::Tables => self.joins += 1,
-            },
-            Token::DoubleColon | Token::LBracket => self.items += 1,
+            Token::Comma => {
+                let level = self.level();
+                level.suffixes = 0;
+                match level.between {
+                    Between::Items => self.items += 1,
+                    Between::Values => {}
+                    Between::Tables => self.joins += 1,
+                }
+            }
+            Token::DoubleColon | Token::LBracket => {
+                self.items += 1;
+                self.add_suffixes(1);
+            }
+            // `!` of Postgres, `value:path`, and how often a part of a pattern repeats
+            Token::ExclamationMark | Token::Colon | Token::LBrace => self.add_suffixes(1),
+            Token::Placeholder(name) if name == "?" => self.add_suffixes(1),
+            Token::VerticalBarRightAngleBracket => self.set_operations += 1,
             // `count(*)`, `a.*`, and the sign of a number in a list
             Token::Mul | Token::Plus | Token::Minus
                 if matches!(before, Token::LParen | Token::Comma | Token::Period) => {}
-            token if is_operator(token) => self.operators += 1,
+            token if is_operator(token) => {
+                self.operators += 1;
+                let outer = [Keyword::ARRAY, Keyword::STRUCT, Keyword::MAP];
+                if *token == Token::Lt && keyword(before).is_some_and(|word| outer.contains(&word)) {
+                    self.outer_types += 1;
+                    self.note_nested();
+                }
+            }
             token => {
                 if let Some(word) = keyword(token) {
                     self.add_word(word, before);
@@ -203,13 +265,23 @@ impl Parts {
         match word {
             Keyword::SELECT => {
                 self.queries += 1;
-                self.set(Between::Items);
+                self.begin(Between::Items);
             }
-            Keyword::VALUES => self.set(Between::Values),
+            Keyword::VALUES => self.begin(Between::Values),
             // not that of IS DISTINCT FROM
-            Keyword::FROM if keyword(before) != Some(Keyword::DISTINCT) => self.set(Between::Tables),
-            Keyword::JOIN => self.joins += 1,
-            Keyword::AT => self.items += 1,
+            Keyword::FROM if keyword(before) != Some(Keyword::DISTINCT) => self.begin(Between::Tables),
+            Keyword::JOIN
+            | Keyword::STRAIGHT_JOIN
+            | Keyword::APPLY
+            | Keyword::PIVOT
+            | Keyword::UNPIVOT
+            | Keyword::MATCH_RECOGNIZE => self.joins += 1,
+            Keyword::AT => {
+                self.items += 1;
+                self.add_suffixes(1);
+            }
+            Keyword::COLLATE | Keyword::NOTNULL => self.add_suffixes(1),
+            Keyword::NULL if keyword(before) == Some(Keyword::NOT) => self.add_suffixes(1),
             Keyword::AND
             | Keyword::OR
             | Keyword::XOR
@@ -220,29 +292,43 @@ impl Parts {
             | Keyword::RLIKE
             | Keyword::REGEXP
             | Keyword::SIMILAR
-            | Keyword::DIV => self.operators += 1,
-            Keyword::WHERE
-            | Keyword::GROUP
-            | Keyword::HAVING
-            | Keyword::WINDOW
-            | Keyword::ORDER
-            | Keyword::LIMIT
-            | Keyword::UNION
-            | Keyword::INTERSECT
-            | Keyword::EXCEPT => self.set(Between::Items),
+            | Keyword::DIV
+            | Keyword::MEMBER
+            | Keyword::OPERATOR
+            | Keyword::OVERLAPS => self.operators += 1,
+            Keyword::WHERE | Keyword::GROUP | Keyword::HAVING | Keyword::WINDOW | Keyword::ORDER | Keyword::LIMIT => {
+                self.begin(Between::Items)
+            }
+            Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT | Keyword::MINUS => {
+                self.set_operations += 1;
+                self.begin(Between::Items);
+            }
             _ => {}
         }
     }
 
-    fn between(&self) -> Between {
-        self.open.last().copied().or(self.outside).unwrap_or(Between::Items)
+    /// The innermost parentheses that are open.
+    fn level(&mut self) -> &mut Level {
+        self.open.last_mut().unwrap_or(&mut self.outside)
     }
 
-    fn set(&mut self, between: Between) {
-        match self.open.last_mut() {
-            Some(innermost) => *innermost = between,
-            None => self.outside = Some(between),
-        }
+    /// Begins a clause.
+    fn begin(&mut self, between: Between) {
+        let level = self.level();
+        level.between = between;
+        level.suffixes = 0;
+    }
+
+    fn add_suffixes(&mut self, count: usize) {
+        let level = self.level();
+        level.suffixes += count;
+        level.suffixes_max = level.suffixes_max.max(level.suffixes);
+        let suffixes = level.suffixes;
+        self.suffixes_max = self.suffixes_max.max(suffixes);
+    }
+
+    fn note_nested(&mut self) {
+        self.nested_max = self.nested_max.max(self.open.len() + self.outer_types);
     }
 }
 
@@ -301,6 +387,23 @@ fn is_operator(token: &Token) -> bool {
             | Token::Question
             | Token::QuestionAnd
             | Token::QuestionPipe
+            | Token::Assignment
+            | Token::DoubleSharp
+            | Token::AtSign
+            | Token::QuestionMarkDash
+            | Token::QuestionMarkSharp
+            | Token::QuestionMarkDashVerticalBar
+            | Token::QuestionMarkDoubleVerticalBar
+            | Token::AmpersandLeftAngleBracket
+            | Token::AmpersandRightAngleBracket
+            | Token::AmpersandLeftAngleBracketVerticalBar
+            | Token::VerticalBarAmpersandRightAngleBracket
+            | Token::TwoWayArrow
+            | Token::LeftAngleBracketCaret
+            | Token::RightAngleBracketCaret
+            | Token::TildeEqual
+            | Token::ShiftLeftVerticalBar
+            | Token::VerticalBarShiftRight
             | Token::CustomBinaryOperator(_)
     )
 }

@@ -40,8 +40,8 @@ pub struct TimeLine {
     measure: Measure,
     window: TimeWindow,
     zone: TimeZone,
-    /// What the zone is ahead of UTC; steps begin at full local times. `None` until it is known.
-    offset_ms: Option<i64>,
+    /// What the zone is ahead of UTC; steps begin at full local times.
+    offset_ms: i64,
     /// What distinguishes flows.
     by: Option<SeriesNumbers>,
     labels: Vec<String>,
@@ -64,10 +64,11 @@ impl Tally for () {
 }
 
 impl TimeLine {
-    /// A time line of all flows as one series. Its steps begin at full times of the zone as it is at the beginning of the window, or else
-    /// of the flows.
+    /// A time line of all flows as one series. Its steps begin at full times of the zone as it is at the end of the window, or else now.
+    /// No flow decides that: a sender whose clock was never set would, and threads that draw one line have different flows.
     pub fn new(measure: Measure, window: TimeWindow, zone: TimeZone) -> Self {
-        let offset_ms = window.from_ms.map(|from_ms| offset_at(&zone, from_ms));
+        let time = window.until_ms.and_then(|until_ms| Timestamp::from_millisecond(until_ms).ok());
+        let offset_ms = i64::from(zone.to_offset(time.unwrap_or_else(Timestamp::now)).seconds()) * 1000;
         Self { measure, window, zone, offset_ms, by: None, labels: Vec::new(), steps: Steps::of_series(1) }
     }
 
@@ -95,13 +96,10 @@ impl TimeLine {
     /// When flows were received is asked for once one of them has no other time, from the beginning: it takes as long to read as
     /// each of the others, and nearly all exporters tell a start or an end.
     pub fn draw<T: Tally, E: From<EngineError>>(
-        mut self,
+        self,
         answers: &FlowAnswers,
         question: impl Fn(Vec<Column>) -> Result<FlowQuery, E>,
     ) -> Result<(Self, T), E> {
-        if let Some(archive) = answers.archive() {
-            self.begin_at(archive.time_range_ms().map(|(first_ms, _)| first_ms));
-        }
         let all = self.columns();
         let is_by_received = self.by_column() == Some(Column::Received);
         let timed = all.iter().copied().filter(|column| *column != Column::Received || is_by_received).collect();
@@ -113,7 +111,7 @@ impl TimeLine {
                 tally.add(batch);
                 ControlFlow::Continue(())
             };
-            let drawn = answers.fold(&question(columns)?, || (self.clone(), T::default()), add)?;
+            let drawn = answers.fold(&question(columns)?, self.octets_max(), || (self.clone(), T::default()), add)?;
             let joined = drawn.map(|drawn| {
                 drawn.into_iter().reduce(|(mut line, mut tally), (other_line, other_tally)| {
                     line.join(other_line);
@@ -128,18 +126,14 @@ impl TimeLine {
         Ok((self, T::default()))
     }
 
-    /// Chooses the times at which steps begin for lines that are joined, unless the window does: by the first flow of the archive, so
-    /// that it is the same for all threads, whichever flows each of them gets. Steps begin at full times of UTC when no flow has a time
-    /// of its own.
-    fn begin_at(&mut self, first_ms: Option<i64>) {
-        let Self { zone, offset_ms, .. } = self;
-        offset_ms.get_or_insert_with(|| first_ms.map_or(0, |first_ms| offset_at(zone, first_ms)));
+    /// What it takes at most, however many flows are added.
+    fn octets_max(&self) -> usize {
+        self.steps.octets_max() + self.by.as_ref().map_or(0, |_| SeriesNumbers::known_octets())
     }
 
     /// Adds what another line has of other flows. It must be of the same question, and begin its steps at the same times.
     fn join(&mut self, other: Self) {
-        debug_assert!(self.offset_ms == other.offset_ms || other.steps.is_empty() || self.steps.is_empty());
-        self.offset_ms = self.offset_ms.or(other.offset_ms);
+        debug_assert_eq!(self.offset_ms, other.offset_ms);
         self.steps.join(other.steps);
     }
 
@@ -193,8 +187,7 @@ impl TimeLine {
         if from_ms.is_some_and(|from_ms| first_ms < from_ms) || until_ms.is_some_and(|until_ms| last_ms > until_ms) {
             return false;
         }
-        let offset_ms = flows.times().next().map_or(0, |(start_ms, _)| self.offset_or_of(start_ms));
-        self.steps.add_whole(flows, (first_ms, last_ms), offset_ms, series, self.unit())
+        self.steps.add_whole(flows, (first_ms, last_ms), self.offset_ms, series, self.unit())
     }
 
     /// Adds the flows of rows one by one.
@@ -215,12 +208,6 @@ impl TimeLine {
         if self.measure == Measure::Bits { 8.0 } else { 1.0 }
     }
 
-    /// What the zone is ahead of UTC, by the first flow when it is not known.
-    fn offset_or_of(&mut self, first_ms: i64) -> i64 {
-        let Self { zone, offset_ms, .. } = self;
-        *offset_ms.get_or_insert_with(|| offset_at(zone, first_ms))
-    }
-
     /// Adds what a flow carried from one moment to another, as far as it is in the window.
     fn add_flow(&mut self, series: usize, start_ms: i64, end_ms: i64, amount: f64) {
         let from = self.window.from_ms.map_or(start_ms, |from| from.max(start_ms));
@@ -236,15 +223,15 @@ impl TimeLine {
         let is_cut = (from, until) != (start_ms, end_ms);
         let amount =
             if is_cut { amount * (until.abs_diff(from) as f64 / end_ms.abs_diff(start_ms) as f64) } else { amount };
-        let offset_ms = self.offset_or_of(from);
-        let local = |ms: i64| ms.saturating_add(offset_ms);
-        self.steps.add(series, local(from), local(until), amount);
+        let local = |ms: i64| ms.saturating_add(self.offset_ms);
+        let (from, until) = (local(from), local(until));
+        self.steps.add(series, from, until, amount);
     }
 
     /// The rates, in at most `steps_max` steps.
     pub fn chart(mut self, title: String, steps_max: usize) -> RateChart {
         let steps_max = steps_max.max(1) as i64;
-        let offset_ms = self.offset_ms.unwrap_or(0);
+        let offset_ms = self.offset_ms;
         if let (Some(from), Some(until)) = (self.window.from_ms, self.window.until_ms) {
             if self.steps.is_empty() {
                 // nothing is drawn, but a step is as long as one with flows would be
@@ -282,12 +269,6 @@ impl TimeLine {
             gaps: Vec::new(),
         }
     }
-}
-
-/// Milliseconds that a zone is ahead of UTC at a time.
-fn offset_at(zone: &TimeZone, ms: i64) -> i64 {
-    let seconds = Timestamp::from_millisecond(ms).map_or(0, |time| zone.to_offset(time).seconds());
-    i64::from(seconds) * 1000
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
         make_room(shared)?;
     }
     // also while others do maintenance: one of them may be the process that was stopped
-    count_commits(shared, maintenance)?;
+    count_commits(shared, maintenance);
     let known = maintenance.manifest.take();
     let Some(mut upkeep) = Upkeep::try_begin(&shared.layout, known)? else { return Ok(options.upkeep_interval) };
     if !maintenance.is_swept {
@@ -118,8 +118,9 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
     Ok(if merged || !rest.is_zero() { rest.min(options.upkeep_interval) } else { options.upkeep_interval })
 }
 
-fn count_commits(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), ArchiveError> {
-    let commits = Manifest::commits_since_checkpoint(&shared.layout)?;
+fn count_commits(shared: &Shared, maintenance: &mut Maintenance) {
+    // maintenance does not depend on the number, and reports itself what it cannot read
+    let Ok(commits) = Manifest::commits_since_checkpoint(&shared.layout) else { return };
     let is_late = commits >= LATE_COMMITS;
     let was_reported = std::mem::replace(&mut maintenance.is_late_reported, is_late);
     let mut progress = shared.progress();
@@ -127,7 +128,6 @@ fn count_commits(shared: &Shared, maintenance: &mut Maintenance) -> Result<(), A
     if is_late && !was_reported {
         progress.late_checkpoint = Some(commits);
     }
-    Ok(())
 }
 
 fn count_pending(shared: &Shared, upkeep: &Upkeep) {

@@ -77,6 +77,39 @@ fn nothing_that_is_sent_ends_the_service() {
     assert!(server.count("messages_malformed") > 5);
 }
 
+/// Trees that a loop of the parser builds, and that are dropped recursively. The service of the test gives a question the stack that
+/// threads have, 2 MiB.
+#[test]
+fn no_statement_overflows_the_stack() {
+    let server = Server::start();
+    let mut raw = Raw::logged_in(server.address);
+    let long_name = format!(".{}", "a".repeat(100));
+    for (first, part) in [
+        ("1", "-1"),
+        ("1", " OR 1"),
+        ("1", " !"),
+        ("1", "!"),
+        ("", "NOT "),
+        ("", "("),
+        ("a", long_name.as_str()),
+        ("a", "[1]"),
+        ("1", "::int"),
+        ("1", " IS NULL"),
+        ("1", " NOTNULL"),
+        ("'a'", " COLLATE \"C\""),
+        ("1", " UNION VALUES (1)"),
+        ("1", " EXCEPT TABLE flows"),
+        ("CAST(1 AS ", "Nullable("),
+        ("CAST(1 AS ", "ARRAY<"),
+    ] {
+        // these words have the statement parsed before the engine gets it
+        let begin = "/* pg_ collate */ SELECT";
+        let error = raw.refused(&format!("{begin} {first}{}", part.repeat((1 << 18) / part.len())));
+        assert_eq!(error[&'C'], "42601", "{part}: {error:?}");
+    }
+    assert_eq!(raw.value("SELECT 1"), Some("1".to_owned()));
+}
+
 /// Messages that were changed at random places, and octets that were never messages.
 #[test]
 fn what_is_damaged_at_random_is_refused_or_answered() {

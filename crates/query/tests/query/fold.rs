@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt64Type};
-use weir_query::{Admission, Archive, FlowQuery, QueryError, QueryOptions, Select, TimeWindow};
+use weir_query::{Admission, Archive, FlowQuery, MemoryPool, QueryError, QueryOptions, Select, TimeWindow};
 
 use crate::sample::{archive, question};
 
@@ -31,7 +31,7 @@ fn folded(archive: &Archive, question: &FlowQuery) -> Vec<Vec<Row>> {
         state.extend(rows(batch));
         ControlFlow::Continue(())
     };
-    archive.fold(question, Vec::new, add).expect("read").expect("nothing broke off")
+    archive.fold(question, 0, Vec::new, add).expect("read").expect("nothing broke off")
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn what_breaks_off_ends_all_threads() {
         given.fetch_add(1, Ordering::Relaxed);
         ControlFlow::Break(())
     };
-    assert!(archive.fold(&question("any"), || (), add).expect("no error").is_none());
+    assert!(archive.fold(&question("any"), 0, || (), add).expect("no error").is_none());
     // each of two threads got one batch at most
     assert!((1..=2).contains(&given.into_inner()));
 }
@@ -84,12 +84,46 @@ fn a_question_that_is_stopped_is_cancelled() {
         progress.stop();
         ControlFlow::Continue(())
     };
-    let stopped = archive.fold(&question("any"), || (), add);
+    let stopped = archive.fold(&question("any"), 0, || (), add);
     assert!(matches!(stopped, Err(QueryError::Cancelled)), "{stopped:?}");
     assert_eq!(admission.counts(), (0, 0));
     // and so is one that breaks off because of it
-    let stopped = archive.fold(&question("any"), || (), |(), _| ControlFlow::Break(()));
+    let options = QueryOptions { threads: 2, ..QueryOptions::default() };
+    let progress = Arc::clone(&options.progress);
+    let archive = Archive::over(Arc::clone(archive.snapshot()), options);
+    let broken = AtomicUsize::new(0);
+    let break_off = |(): &mut (), _: &RecordBatch| {
+        broken.fetch_add(1, Ordering::Relaxed);
+        progress.stop();
+        ControlFlow::Break(())
+    };
+    let stopped = archive.fold(&question("any"), 0, || (), break_off);
     assert!(matches!(stopped, Err(QueryError::Cancelled)), "{stopped:?}");
+    assert!(broken.into_inner() > 0);
+}
+
+#[test]
+fn threads_have_room_for_their_states() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_writer, archive) = archive(folder.path());
+    let of_memory = |limit_bytes: usize| {
+        let memory = MemoryPool::new(limit_bytes);
+        let options = QueryOptions { threads: 4, memory: memory.clone(), ..QueryOptions::default() };
+        let archive = Archive::over(Arc::clone(archive.snapshot()), options);
+        let held = AtomicUsize::new(0);
+        let add = |(): &mut (), _: &RecordBatch| {
+            held.fetch_max(memory.used_bytes(), Ordering::Relaxed);
+            ControlFlow::Continue(())
+        };
+        let states = archive.fold(&question("any"), 1 << 30, || (), add).expect("read").expect("nothing broke off");
+        assert!(held.into_inner() >= states.len() << 30, "what states take is counted");
+        assert_eq!(memory.used_bytes(), 0);
+        states.len()
+    };
+    assert_eq!(of_memory(8 << 30), 4);
+    assert_eq!(of_memory(5 << 29), 2);
+    // one reads in any case
+    assert_eq!(of_memory(1 << 29), 1);
 }
 
 #[test]
@@ -97,7 +131,7 @@ fn only_lists_are_given_to_states() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_writer, archive) = archive(folder.path());
     let refused = |archive: &Archive, question: &FlowQuery| {
-        archive.fold(question, || (), |(), _| ControlFlow::Continue(())).expect_err("refused")
+        archive.fold(question, 0, || (), |(), _| ControlFlow::Continue(())).expect_err("refused")
     };
     let select = Select::List { columns: Vec::new(), sorting: None, limit: Some(1) };
     let limited = FlowQuery { select, ..question("any") };

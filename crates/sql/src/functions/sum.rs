@@ -385,6 +385,21 @@ where
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.rows_of.capacity() * size_of::<(i128, u64, u8)>()
+        // the table has an octet for each place, and leaves one of eight places free
+        let places = self.rows_of.capacity() * 8 / 7;
+        size_of_val(self) + places * (size_of::<(i128, u64)>() + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_a_distinct_sum_is_counted_as_it_is_allocated() {
+        let mut sum = DistinctSum::<UInt64Type>::new(&DataType::UInt64, &SaturationFlag::default());
+        (0..1000).for_each(|number| sum.add(number));
+        // of 1,024 places, 896 would be used at most
+        assert!(sum.size() >= 2048 * (32 + 1), "{} octets", sum.size());
     }
 }

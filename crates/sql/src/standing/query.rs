@@ -20,6 +20,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::prelude::{SQLOptions, SessionContext};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 use tokio::runtime::{Builder, Runtime};
 use weir_archive::Snapshot;
 use weir_flow::{Column, Table};
@@ -152,9 +153,11 @@ impl StandingEngine {
 
 /// The plan of a statement, before it is optimised.
 async fn planned(context: &SessionContext, text: &str, setup: &QuerySetup) -> Result<LogicalPlan, EngineError> {
+    // rewriting it walks groups in groups recursively
+    statement_size::check_text(text, &GenericDialect {}).map_err(|error| explained(context, text, &error))?;
     let text = dialect::rewritten(text, &setup.parameters)?;
     let plan = async {
-        statement_size::check_text(&text)?;
+        statement_size::check_text(&text, &GenericDialect {})?;
         let state = context.state();
         let dialect = state.config().options().sql_parser.dialect;
         let statement = state.sql_to_statement(&text, &dialect)?;

@@ -2,6 +2,7 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{LogicalPlanBuilder, cast, col, lit};
 use datafusion::sql::parser::DFParser;
+use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
 
 use super::*;
 
@@ -32,11 +33,15 @@ fn parts_are_counted_by_their_kind() {
     }
 }
 
+fn check(text: &str) -> Result<()> {
+    check_text(text, &GenericDialect {})
+}
+
 #[test]
 fn what_takes_little_to_plan_has_no_limit() {
     let values: Vec<String> = (0..20_000).map(|number| format!("-{number}")).collect();
-    check_text(&format!("SELECT 1 FROM flows WHERE bytes IN ({})", values.join(", "))).expect("a list");
-    check_text(&format!("SELECT 1 FROM (VALUES ({})) t(a)", values.join("), ("))).expect("rows");
+    check(&format!("SELECT 1 FROM flows WHERE bytes IN ({})", values.join(", "))).expect("a list");
+    check(&format!("SELECT 1 FROM (VALUES ({})) t(a)", values.join("), ("))).expect("rows");
 }
 
 #[test]
@@ -50,11 +55,74 @@ fn each_kind_has_a_limit_that_the_error_names() {
     ] {
         // between so many and one more are so many
         let count = if limit == QUERIES { limit.max } else { limit.max + 1 };
-        check_text(&format!("{begin}{}", many(part, between, count))).expect("as many as there may be");
-        let error =
-            check_text(&format!("{begin}{}", many(part, between, count + 1))).expect_err("one more").to_string();
+        check(&format!("{begin}{}", many(part, between, count))).expect("as many as there may be");
+        let error = check(&format!("{begin}{}", many(part, between, count + 1))).expect_err("one more").to_string();
         assert!(error.contains(&format!("has more than {} {}", limit.max, limit.what)), "{error}");
     }
+}
+
+#[test]
+fn what_nests_without_end_is_refused_before_it_is_parsed() {
+    let chain = |begin: &str, part: &str| format!("{begin}{}", part.repeat((1 << 20) / part.len()));
+    for (begin, part, limit) in [
+        ("SELECT 1", "-1", OPERATORS),
+        ("SELECT 1", " OR 1", OPERATORS),
+        ("SELECT 1", " IS NULL", OPERATORS),
+        ("SELECT 1", " OVERLAPS 1", OPERATORS),
+        ("SELECT 1", " OPERATOR(pg_catalog.foo) 1", OPERATORS),
+        ("VALUES (1)", " UNION VALUES (1)", QUERIES),
+        ("TABLE flows", " EXCEPT TABLE flows", QUERIES),
+        ("FROM flows", " INTERSECT FROM flows", QUERIES),
+        ("TABLE flows", " MINUS TABLE flows", QUERIES),
+        ("SELECT 1 FROM flows", " CROSS APPLY flows", JOINS),
+        ("SELECT 1 FROM flows", " PIVOT (a)", JOINS),
+        ("SELECT 1", "::int", ITEMS),
+        ("SELECT a", "[1]", ITEMS),
+        ("SELECT a", " AT TIME ZONE 'UTC'", ITEMS),
+        ("SELECT 1", " !", SUFFIXES),
+        ("SELECT 1", " NOTNULL", SUFFIXES),
+        ("SELECT 1", " NOT NULL", SUFFIXES),
+        ("SELECT 'a'", " COLLATE \"C\"", SUFFIXES),
+        ("SELECT a", ":b", SUFFIXES),
+        ("SELECT CAST(1 AS ", "Nullable(", NESTED),
+        ("SELECT ", "(", NESTED),
+    ] {
+        for error in [
+            check_text(&chain(begin, part), &PostgreSqlDialect {}).expect_err(part),
+            check(&chain(begin, part)).expect_err(part),
+        ] {
+            let expected = format!("has more than {} {}", limit.max, limit.what);
+            assert!(error.to_string().contains(&expected), "{part}: {error}");
+        }
+    }
+    let types = |count: usize| format!("SELECT CAST(1 AS {}INT)", "ARRAY<".repeat(count));
+    check(&types(99)).expect("as many as there may be");
+    assert!(check(&types(100)).expect_err("one more").to_string().contains(NESTED.what));
+    // steps of a pipe, which Postgres does not know
+    assert!(check(&chain("FROM flows", " |> WHERE true")).expect_err("a pipe").to_string().contains(QUERIES.what));
+    // Postgres knows no quotes of this kind
+    let quoted = format!("SELECT 1 `{}`", "- 1 ".repeat(2_000));
+    check(&quoted).expect("a name");
+    check_text(&quoted, &PostgreSqlDialect {}).expect_err("operators");
+}
+
+#[test]
+fn suffixes_count_where_they_may_be_of_one_value() {
+    let suffixes = |text: &str| {
+        let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().expect("tokens");
+        Parts::of(&tokens).suffixes_max
+    };
+    for (text, expected) in [
+        ("SELECT a::int, b::int, c::int", 1),
+        ("SELECT a::decimal(10, 2)::int::text, b", 3),
+        ("SELECT (((a::int)::text)::int)", 3),
+        ("SELECT f(a::int::text, 1)::int[], b::int", 4),
+        ("SELECT a[1] FROM b WHERE c::int = 1 GROUP BY d::int", 1),
+    ] {
+        assert_eq!(suffixes(text), expected, "{text}");
+    }
+    check(&format!("SELECT {}", vec!["a::int"; 2_000].join(", "))).expect("of many values");
+    check(&format!("SELECT a{}", "::int".repeat(1_000))).expect("as many as there may be");
 }
 
 fn parsed(text: &str) -> Statement {

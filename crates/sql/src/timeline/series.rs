@@ -27,6 +27,11 @@ impl SeriesNumbers {
         self.column
     }
 
+    /// What the values that are remembered take.
+    pub(super) const fn known_octets() -> usize {
+        size_of::<(u32, u32)>() << KnownSeries::BITS
+    }
+
     /// The number of the series of each row. A column that is absent is null throughout.
     pub(super) fn of_rows(&mut self, batch: &RecordBatch) -> Vec<u32> {
         let absent: (FieldRef, ArrayRef);

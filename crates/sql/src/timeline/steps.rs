@@ -56,6 +56,13 @@ impl Steps {
         Self { step_ms: STEPS_MS[0], per_ms: 1.0, first: 0, amounts: vec![Amounts::default(); series] }
     }
 
+    /// What they take at most, however many flows are added.
+    pub(super) fn octets_max(&self) -> usize {
+        // they grow by doubling, and while those of a series are merged they are there twice
+        let series = self.amounts.len() + 1;
+        series.saturating_mul(2 * 2 * STEPS_MAX as usize * size_of::<f64>())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.count() == 0
     }
@@ -261,6 +268,11 @@ impl Amounts {
             steps.splice(0..0, std::iter::repeat_n(0.0, before));
             steps.resize(count, 0.0);
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn octets(&self) -> usize {
+        (self.own.capacity() + self.rises.capacity()) * size_of::<f64>()
     }
 
     /// Adds an amount for each millisecond, from within one step to within a later one: their places, and how long they have been

@@ -1,6 +1,6 @@
 use arrow::array::{UInt8Array, UInt32Array};
 
-use super::steps::{STEPS_MAX, STEPS_MS};
+use super::steps::{Amounts, STEPS_MAX, STEPS_MS};
 use super::*;
 
 /// 2026-01-01T00:00:00Z.
@@ -120,8 +120,7 @@ fn lines() -> Vec<(TimeLine, i64)> {
 #[test]
 fn lines_that_are_joined_are_one_line() {
     let mut random = Random(3);
-    for (mut line, span_ms) in lines() {
-        line.begin_at(Some(NEW_YEAR_MS));
+    for (line, span_ms) in lines() {
         let mut flows = random.flows(200, span_ms);
         if random.below(3) == 0 {
             // one that nothing else is near, so that parts have steps of different lengths
@@ -141,13 +140,25 @@ fn lines_that_are_joined_are_one_line() {
     }
 }
 
+#[test]
+fn a_line_takes_no_more_than_it_says() {
+    let mut random = Random(9);
+    for (mut line, span_ms) in lines() {
+        line.add(&batch(&random.flows(300, span_ms)));
+        let steps: usize = line.steps.amounts.iter().map(Amounts::octets).sum();
+        assert!(steps <= line.octets_max(), "{steps} octets");
+    }
+    let mut line = line(Measure::Flows, TimeWindow::default());
+    line.add(&batch(&[(0, 4095, 1, 6)]));
+    assert!(line.steps.amounts[0].octets() >= 2 * 4096 * 8);
+}
+
 /// The short way for batches in which nothing is missing, against the way for each flow.
 #[test]
 fn flows_that_have_everything_are_drawn_as_others() {
     let mut random = Random(5);
     let mut whole = 0;
     for (mut line, span_ms) in lines() {
-        line.begin_at(Some(NEW_YEAR_MS));
         let mut each = line.clone();
         for _ in 0..4 {
             let batch = batch(&random.flows(60, span_ms));
@@ -306,6 +317,21 @@ fn steps_begin_at_local_times_and_are_few() {
     line.add(&batch(&[(0, 0, 1, 6), (20 * day_ms, 20 * day_ms, 1, 6)]));
     let chart = line.chart(String::new(), 30);
     assert_eq!((chart.from_ms, chart.step_ms), (NEW_YEAR_MS - 19_800_000, day_ms));
+    // in the zone as it is at the end of the window, which is in summer, or else now: not at a flow of 1970
+    let berlin = TimeZone::get("Europe/Berlin").expect("a zone");
+    let until_ms = Some(NEW_YEAR_MS + 200 * day_ms);
+    let summer = TimeWindow { from_ms: Some(NEW_YEAR_MS), until_ms, ..TimeWindow::default() };
+    let now_ms = i64::from(berlin.to_offset(Timestamp::now()).seconds()) * 1000;
+    for (window, offset_ms) in [(summer, 7_200_000), (TimeWindow::default(), now_ms)] {
+        let mut line = TimeLine::new(Measure::Bits, window, berlin.clone());
+        line.add(&batch(&[
+            (-NEW_YEAR_MS, -NEW_YEAR_MS, 1, 6),
+            (day_ms, day_ms, 1, 6),
+            (99 * day_ms, 99 * day_ms, 1, 6),
+        ]));
+        let chart = line.chart(String::new(), 300);
+        assert_eq!((chart.from_ms + offset_ms) % day_ms, 0, "{window:?}");
+    }
     let mut line = TimeLine::new(Measure::Bits, TimeWindow::default(), TimeZone::UTC);
     line.add(&batch(&[(-NEW_YEAR_MS, 0, 1000, 6), (i64::MAX - NEW_YEAR_MS, 0, 1, 6)]));
     assert!(line.steps.count() <= STEPS_MAX);

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
-use jiff::tz::TimeZone;
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, offset};
 use weir_filter::parse;
 use weir_flow::schema::field;
 use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
@@ -135,18 +136,18 @@ fn threads_draw_what_one_would() {
     let folder = tempfile::tempdir().expect("a folder");
     year(folder.path());
     let answers = answers(folder.path(), &QueryControl::default());
-    let (from_ms, until_ms) = (Some(NEW_YEAR_MS + 100 * DAY_MS + 7), Some(NEW_YEAR_MS + 150 * DAY_MS));
+    let (from_ms, until_ms) = (Some(NEW_YEAR_MS + 50 * DAY_MS + 7), Some(NEW_YEAR_MS + 150 * DAY_MS));
     let windows = [TimeWindow::default(), TimeWindow { from_ms, until_ms, ..TimeWindow::default() }];
     let cases = windows.into_iter().flat_map(|window| ["any", "dst port 53"].map(|filter| (window, filter)));
     for (window, filter) in cases {
-        // it is summer in a part of the year, and steps are days: as the zone is at the beginning of the window, or of all flows
+        // it is summer in a part of the year, and steps are days: as the zone is at the end of the window, or else now
         let berlin = TimeZone::get("Europe/Berlin").expect("a zone");
-        let hours = if window.from_ms.is_some() { 2 } else { 1 };
+        let ahead = if window.until_ms.is_some() { offset(2) } else { berlin.to_offset(Timestamp::now()) };
         let of_zone = |zone| {
             let line = TimeLine::new(Measure::Bits, window, zone);
             [line.clone(), line.by(Column::DstPort, vec!["53".to_owned(), "22".to_owned()])]
         };
-        let fixed = of_zone(TimeZone::fixed(jiff::tz::offset(hours)));
+        let fixed = of_zone(TimeZone::fixed(ahead));
         for (line, mut one) in of_zone(berlin).into_iter().zip(fixed) {
             let mut rows = 0;
             for batch in answers.ask(&list(line.columns(), filter, window)).expect("asked") {
