@@ -51,7 +51,7 @@ const SUFFIXES: Limit =
 /// More than the parser takes of anything but types.
 const NESTED: Limit = Limit {
     max: 100,
-    what: "parentheses and types in one another",
+    what: "parentheses, types and words like EXPLAIN in one another",
     hint: "give subqueries names with WITH, or ask in several statements",
 };
 const READS: Limit = Limit {
@@ -192,8 +192,8 @@ struct Parts {
     joins: usize,
     items: usize,
     suffixes_max: usize,
-    /// Types that have types in angle brackets.
-    outer_types: usize,
+    /// What nests without parentheses: types that have types in angle brackets, `EXPLAIN` and `INTERVAL` before another one.
+    prefixes: usize,
     nested_max: usize,
     outside: Level,
     /// The parentheses that are open.
@@ -249,8 +249,7 @@ impl Parts {
                 self.operators += 1;
                 let outer = [Keyword::ARRAY, Keyword::STRUCT, Keyword::MAP];
                 if *token == Token::Lt && keyword(before).is_some_and(|word| outer.contains(&word)) {
-                    self.outer_types += 1;
-                    self.note_nested();
+                    self.add_prefix();
                 }
             }
             token => {
@@ -280,6 +279,8 @@ impl Parts {
                 self.items += 1;
                 self.add_suffixes(1);
             }
+            Keyword::EXPLAIN => self.add_prefix(),
+            Keyword::INTERVAL if keyword(before) == Some(Keyword::INTERVAL) => self.add_prefix(),
             Keyword::COLLATE | Keyword::NOTNULL => self.add_suffixes(1),
             Keyword::NULL if keyword(before) == Some(Keyword::NOT) => self.add_suffixes(1),
             Keyword::AND
@@ -327,8 +328,13 @@ impl Parts {
         self.suffixes_max = self.suffixes_max.max(suffixes);
     }
 
+    fn add_prefix(&mut self) {
+        self.prefixes += 1;
+        self.note_nested();
+    }
+
     fn note_nested(&mut self) {
-        self.nested_max = self.nested_max.max(self.open.len() + self.outer_types);
+        self.nested_max = self.nested_max.max(self.open.len() + self.prefixes);
     }
 }
 

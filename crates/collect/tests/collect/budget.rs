@@ -333,7 +333,7 @@ fn samplers(changing: Option<Burst>) -> Load {
     sender.sequence = 9;
     if is_used_up {
         // as many as there may be of all, which is twice as many as one source may have
-        setup.extend((0..Limits::default().samplers_max as u32 / 200 + 1).map(|round| {
+        setup.extend((0..=Limits::default().samplers_max as u32 / 200).map(|round| {
             let body: Vec<u8> = (0..200).flat_map(|id| record(id, 1_000 + round)).collect();
             sender.raw(&set(256, &body))
         }));

@@ -101,12 +101,14 @@ fn no_statement_overflows_the_stack() {
         ("1", " EXCEPT TABLE flows"),
         ("CAST(1 AS ", "Nullable("),
         ("CAST(1 AS ", "ARRAY<"),
+        ("", "INTERVAL "),
     ] {
         // these words have the statement parsed before the engine gets it
         let begin = "/* pg_ collate */ SELECT";
         let error = raw.refused(&format!("{begin} {first}{}", part.repeat((1 << 18) / part.len())));
         assert_eq!(error[&'C'], "42601", "{part}: {error:?}");
     }
+    assert_eq!(raw.refused(&"EXPLAIN ".repeat(1 << 15))[&'C'], "42601");
     assert_eq!(raw.value("SELECT 1"), Some("1".to_owned()));
 }
 

@@ -15,9 +15,9 @@ type Row = (Option<i64>, Option<u16>, Option<u64>);
 /// The rows of a batch by names of columns: batches of a list and of states have them in different orders.
 fn rows(batch: &RecordBatch) -> Vec<Row> {
     let column = |name: &str| batch.column_by_name(name);
-    let starts = column("start").map(|values| values.as_primitive::<TimestampMillisecondType>());
-    let ports = column("dst_port").map(|values| values.as_primitive::<UInt16Type>());
-    let bytes = column("bytes").map(|values| values.as_primitive::<UInt64Type>());
+    let starts = column("start").map(AsArray::as_primitive::<TimestampMillisecondType>);
+    let ports = column("dst_port").map(AsArray::as_primitive::<UInt16Type>);
+    let bytes = column("bytes").map(AsArray::as_primitive::<UInt64Type>);
     let row = |row: usize| {
         let start = starts.filter(|values| values.is_valid(row)).map(|values| values.value(row));
         let port = ports.filter(|values| values.is_valid(row)).map(|values| values.value(row));

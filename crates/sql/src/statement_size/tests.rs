@@ -86,6 +86,8 @@ fn what_nests_without_end_is_refused_before_it_is_parsed() {
         ("SELECT a", ":b", SUFFIXES),
         ("SELECT CAST(1 AS ", "Nullable(", NESTED),
         ("SELECT ", "(", NESTED),
+        ("", "EXPLAIN ", NESTED),
+        ("SELECT INTERVAL ", "INTERVAL ", NESTED),
     ] {
         for error in [
             check_text(&chain(begin, part), &PostgreSqlDialect {}).expect_err(part),
