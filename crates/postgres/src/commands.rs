@@ -9,7 +9,8 @@ use crate::errors::{NOT_SUPPORTED, PgError, READ_ONLY, SYNTAX};
 use crate::statements::Part;
 
 /// What to do instead of COPY.
-const COPY_HINT: &str = "write a SELECT; with ADBC set adbc.postgresql.use_copy to false; in DuckDB: SET pg_use_text_protocol = true";
+const COPY_HINT: &str =
+    "write a SELECT; with ADBC set adbc.postgresql.use_copy to false; in DuckDB: SET pg_use_text_protocol = true";
 
 /// A statement that a session answers itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -32,47 +32,56 @@ impl Archive {
         make: impl Fn() -> S + Sync,
         add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
     ) -> Result<Option<Vec<S>>, QueryError> {
-        let options = &self.options;
-        if options.approximate {
-            return Err(QueryError::NotApproximate("a list of flows"));
-        }
-        let Select::List { columns, sorting: None, limit: None } = &question.select else {
-            return Err(QueryError::NeedsEngine("reading other answers than lists of flows in threads"));
-        };
-        if question.scaled {
-            return Err(QueryError::NeedsEngine("scaling by sampling intervals"));
-        }
-        let _admitted = self.admitted()?;
-        let wanted = ScanSpec::new(question, list_columns(columns).iter().copied());
-        let scan = self.flows(&question.window).scan(&wanted, options);
-        let mut states = options.memory.reservation("states of threads");
-        // whoever reads the flows without this, in one thread, has a state as well
-        states.grow(state_octets);
-        let others = 1..options.threads.min(scan.units_max());
-        let threads = 1 + others.take_while(|_| states.try_grow(state_octets).is_ok()).count();
-        let is_broken = AtomicBool::new(false);
-        let make = || Ok((decoder()?, make(), options.memory.reservation("pages that are decoded")));
-        let folded = share_out_from(
-            threads,
-            || scan.next_unit(),
-            make,
-            |(decoder, state, decoded), unit| {
-                unit.read(decoder, |batch| {
-                    decoded.resize(batch.record_batch().get_array_memory_size());
-                    // another thread may have broken off within its unit
-                    if is_broken.load(Ordering::Relaxed) || add(state, batch.record_batch()).is_break() {
-                        is_broken.store(true, Ordering::Relaxed);
-                        return Err(QueryError::Cancelled);
-                    }
-                    Ok(())
-                })
-            },
-        );
-        match folded {
-            Err(QueryError::Cancelled) if is_broken.load(Ordering::Relaxed) && !options.progress.is_stopped() => {
-                Ok(None)
-            }
-            folded => Ok(Some(folded?.into_iter().map(|(_, state, _)| state).collect())),
-        }
+        read_into_states(self, question, state_octets, make, add)
+    }
+}
+
+/// As [`Archive::fold`].
+fn read_into_states<S: Send>(
+    archive: &Archive,
+    question: &FlowQuery,
+    state_octets: usize,
+    make: impl Fn() -> S + Sync,
+    add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
+) -> Result<Option<Vec<S>>, QueryError> {
+    let options = &archive.options;
+    if options.approximate {
+        return Err(QueryError::NotApproximate("a list of flows"));
+    }
+    let Select::List { columns, sorting: None, limit: None } = &question.select else {
+        return Err(QueryError::NeedsEngine("reading other answers than lists of flows in threads"));
+    };
+    if question.scaled {
+        return Err(QueryError::NeedsEngine("scaling by sampling intervals"));
+    }
+    let _admitted = archive.admitted()?;
+    let wanted = ScanSpec::new(question, list_columns(columns).iter().copied());
+    let scan = archive.flows(&question.window).scan(&wanted, options);
+    let mut states = options.memory.reservation("states of threads");
+    // whoever reads the flows without this, in one thread, has a state as well
+    states.grow(state_octets);
+    let others = 1..options.threads.min(scan.units_max());
+    let threads = 1 + others.take_while(|_| states.try_grow(state_octets).is_ok()).count();
+    let is_broken = AtomicBool::new(false);
+    let make = || Ok((decoder()?, make(), options.memory.reservation("pages that are decoded")));
+    let folded = share_out_from(
+        threads,
+        || scan.next_unit(),
+        make,
+        |(decoder, state, decoded), unit| {
+            unit.read(decoder, |batch| {
+                decoded.resize(batch.record_batch().get_array_memory_size());
+                // another thread may have broken off within its unit
+                if is_broken.load(Ordering::Relaxed) || add(state, batch.record_batch()).is_break() {
+                    is_broken.store(true, Ordering::Relaxed);
+                    return Err(QueryError::Cancelled);
+                }
+                Ok(())
+            })
+        },
+    );
+    match folded {
+        Err(QueryError::Cancelled) if is_broken.load(Ordering::Relaxed) && !options.progress.is_stopped() => Ok(None),
+        folded => Ok(Some(folded?.into_iter().map(|(_, state, _)| state).collect())),
     }
 }

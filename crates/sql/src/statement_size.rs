@@ -23,8 +23,6 @@ use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use crate::{EngineError, Mistake};
-
 /// A kind of part, and how many of it a statement may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limit {
@@ -98,14 +96,8 @@ impl TooLarge {
     }
 }
 
-/// Refuses a text that would take too long to plan, or would overflow the stack of who parses it. An [`Engine`](crate::Engine)
-/// checks what it gets; this is for what is parsed before.
-pub fn check_statement_size(text: &str, dialect: &dyn Dialect) -> std::result::Result<(), EngineError> {
-    check_text(text, dialect).map_err(|error| Mistake::explain(text, &error, &[], &|_, column| column).into())
-}
-
-/// As [`check_statement_size`], for the dialect that the text is parsed in: what is a name in quotes to one may be an operator to
-/// another.
+/// Refuses a text that would take too long to plan, or would overflow the stack of who parses it, for the dialect that it is parsed
+/// in: what is a name in quotes to one may be an operator to another.
 pub(crate) fn check_text(text: &str, dialect: &dyn Dialect) -> Result<()> {
     // what is no text of SQL, the parser explains better
     let Ok(tokens) = Tokenizer::new(dialect, text).tokenize() else { return Ok(()) };

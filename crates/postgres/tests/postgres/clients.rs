@@ -175,7 +175,10 @@ fn adbc_reads_arrow() {
 #[test]
 fn duckdb_attaches_tables() {
     let package = "duckdb, duckdb-extension-postgres-scanner and pytz from PyPI";
-    let Some(python) = python_with("duckdb, duckdb_extensions, duckdb_extension_postgres_scanner, pytz", package) else { return };
+    let Some(python) = python_with("duckdb, duckdb_extensions, duckdb_extension_postgres_scanner, pytz", package)
+    else {
+        return;
+    };
     let server = Server::start();
     let port = server.address.port().to_string();
     let said = client(&python, &[], &script("duckdb_attach.py"), &[&port, &FLOWS.to_string()]);

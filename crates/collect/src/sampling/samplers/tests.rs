@@ -139,7 +139,7 @@ fn samplers_beyond_the_limit_are_counted() {
     let change = SamplerChange { sampler: Sampler::Numbered(1), before: Some(9), now: 5 };
     assert_eq!(
         learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false),
-        SamplersLearned { changes: vec![change], ..SamplersLearned::default() }
+        SamplersLearned { changes: vec![change], changed: 1, ..SamplersLearned::default() }
     );
     assert_eq!(learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false), SamplersLearned::default());
     assert_eq!(samplers.numbered(1), Some(5));
