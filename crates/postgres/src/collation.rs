@@ -42,7 +42,9 @@ impl VisitorMut for Removal {
         if let Some(OrderBy { kind: OrderByKind::Expressions(expressions), .. }) = &mut query.order_by
             && !is_distinct
         {
-            expressions.iter_mut().for_each(|ordered| by_texts(&mut [&mut ordered.expr]));
+            for ordered in expressions {
+                by_texts(&mut [&mut ordered.expr]);
+            }
         }
         ControlFlow::Continue(())
     }

@@ -290,7 +290,7 @@ impl Parts {
             | Keyword::OPERATOR
             | Keyword::OVERLAPS => self.operators += 1,
             Keyword::WHERE | Keyword::GROUP | Keyword::HAVING | Keyword::WINDOW | Keyword::ORDER | Keyword::LIMIT => {
-                self.begin(Between::Items)
+                self.begin(Between::Items);
             }
             Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT | Keyword::MINUS => {
                 self.set_operations += 1;

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Mutex;
 
 use weir_chain::{ByteSize, TimeSpan};
 use weir_postgres::PostgresOptions;
@@ -9,6 +10,9 @@ use weir_postgres::PostgresOptions;
 use crate::Server;
 use crate::raw::{Message, Raw, kinds, message, startup};
 use crate::service::{FLOWS, PATIENCE, memory_octets, wait_until};
+
+/// Held by tests that take memory and by those that measure it, which run in one process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A sequence that is the same each time (Knuth's constants).
 struct Noise(u64);
@@ -81,6 +85,7 @@ fn nothing_that_is_sent_ends_the_service() {
 /// threads have, 2 MiB.
 #[test]
 fn no_statement_overflows_the_stack() {
+    let _alone = ALONE.lock();
     let server = Server::start();
     let mut raw = Raw::logged_in(server.address);
     let long_name = format!(".{}", "a".repeat(100));
@@ -105,10 +110,10 @@ fn no_statement_overflows_the_stack() {
     ] {
         // these words have the statement parsed before the engine gets it
         let begin = "/* pg_ collate */ SELECT";
-        let error = raw.refused(&format!("{begin} {first}{}", part.repeat((1 << 18) / part.len())));
+        let error = raw.refused(&format!("{begin} {first}{}", part.repeat((1 << 16) / part.len())));
         assert_eq!(error[&'C'], "42601", "{part}: {error:?}");
     }
-    assert_eq!(raw.refused(&"EXPLAIN ".repeat(1 << 15))[&'C'], "42601");
+    assert_eq!(raw.refused(&"EXPLAIN ".repeat(1 << 13))[&'C'], "42601");
     assert_eq!(raw.value("SELECT 1"), Some("1".to_owned()));
 }
 
@@ -216,6 +221,7 @@ fn one_user_has_so_many_connections() {
 /// no more than the questions that they began, and whoever comes later is answered.
 #[test]
 fn a_thousand_connections_and_slow_readers_cost_little_memory() {
+    let _alone = ALONE.lock();
     let server = Server::start();
     let before = memory_octets();
     let mut many: Vec<TcpStream> = Vec::new();

@@ -35,14 +35,13 @@ impl SeriesNumbers {
     /// The number of the series of each row. A column that is absent is null throughout.
     pub(super) fn of_rows(&mut self, batch: &RecordBatch) -> Vec<u32> {
         let absent: (FieldRef, ArrayRef);
-        let (field, values) = match batch.schema_ref().index_of(self.column.name()) {
-            Ok(position) => (&batch.schema_ref().fields()[position], batch.column(position)),
-            Err(_) => {
-                let field = FieldRef::new(field(self.column));
-                let nulls = new_null_array(field.data_type(), batch.num_rows());
-                absent = (field, nulls);
-                (&absent.0, &absent.1)
-            }
+        let (field, values) = if let Ok(position) = batch.schema_ref().index_of(self.column.name()) {
+            (&batch.schema_ref().fields()[position], batch.column(position))
+        } else {
+            let field = FieldRef::new(field(self.column));
+            let nulls = new_null_array(field.data_type(), batch.num_rows());
+            absent = (field, nulls);
+            (&absent.0, &absent.1)
         };
         let (numbers, other) = (&self.numbers, self.numbers.len() as u32);
         let mut texts = ColumnText::new(field, values);

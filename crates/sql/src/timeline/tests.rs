@@ -149,7 +149,7 @@ fn a_line_takes_no_more_than_it_says() {
         assert!(steps <= line.octets_max(), "{steps} octets");
     }
     let mut line = line(Measure::Flows, TimeWindow::default());
-    line.add(&batch(&[(0, 4095, 1, 6)]));
+    line.add(&batch(&[(0, 4096, 1, 6)]));
     assert!(line.steps.amounts[0].octets() >= 2 * 4096 * 8);
 }
 
