@@ -1,7 +1,7 @@
 //! Lists of flows of which each thread makes something of its own while it reads them.
 //!
-//! The batches of an [`Answer`](crate::Answer) come in order to one thread, which is too slow for whoever does as much with each
-//! flow as decoding it costs. Here the threads that decode do that too, each into a state of its own, and whoever asks joins the
+//! The batches of an [`Answer`](crate::Answer) come in order to one thread, which is too slow where as much is done with each
+//! flow as decoding it costs. Here the threads that decode do that too, each into a state of its own, and the caller joins the
 //! states. What speaks against it is that the order is lost: which flows one state has, and in which order it got them, depends
 //! on threads.
 
@@ -58,7 +58,7 @@ fn read_into_states<S: Send>(
     let wanted = ScanSpec::new(question, list_columns(columns).iter().copied());
     let scan = archive.flows(&question.window).scan(&wanted, options);
     let mut states = options.memory.reservation("states of threads");
-    // whoever reads the flows without this, in one thread, has a state as well
+    // the other way of reading, in one thread, has a state as well
     states.grow(state_octets);
     let others = 1..options.threads.min(scan.units_max());
     let threads = 1 + others.take_while(|_| states.try_grow(state_octets).is_ok()).count();

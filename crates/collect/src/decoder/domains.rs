@@ -19,7 +19,7 @@ use crate::shares::{BeyondShare, Shares};
 const REPLACED_MIN: usize = 1_024;
 const SECOND_MS: i64 = 1_000;
 /// On connections one source makes so many times as many domains at once as there may be, and then a thousand in a second: hardly
-/// anything is around a message there, and whoever ends a connection and begins another has its domains made again. Of UDP any sender
+/// anything is around a message there, and a sender that ends a connection and begins another has its domains made again. Of UDP any sender
 /// can use up what is meant for the exporter whose address it forges, and a datagram costs it more.
 const BURST_OF_ALL: usize = 2;
 
