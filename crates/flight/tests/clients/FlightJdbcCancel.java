@@ -7,6 +7,7 @@ import java.sql.DriverManager;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
+import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
@@ -30,10 +31,19 @@ public class FlightJdbcCancel {
         waitForLine();
     }
 
+    /** Whether a thread waits for batches: what is cancelled after a call has begun and before that, the driver forgets. */
+    static boolean awaitsBatches(Thread thread) {
+        return Arrays.stream(thread.getStackTrace())
+                .anyMatch(at -> at.getClassName().endsWith(".FlightEndpointDataQueue") && at.getMethodName().equals("next"));
+    }
+
     /** Cancels until the question has ended: a request that comes too early finds nothing. */
-    static void cancel(Statement statement, CountDownLatch ended) {
+    static void cancel(Statement statement, Thread asking, CountDownLatch rowsCome, CountDownLatch ended) {
         waitForLine();
         try {
+            while (ended.getCount() > 0 && rowsCome.getCount() > 0 && !awaitsBatches(asking)) {
+                Thread.sleep(1);
+            }
             do {
                 statement.cancel();
             } while (!ended.await(100, TimeUnit.MILLISECONDS));
@@ -44,13 +54,16 @@ public class FlightJdbcCancel {
 
     static void askAndCancel(Connection connection, String question) throws SQLException, InterruptedException {
         say("ready");
+        CountDownLatch rowsCome = new CountDownLatch(1);
         CountDownLatch ended = new CountDownLatch(1);
         try (Statement statement = connection.createStatement()) {
-            Thread cancelling = new Thread(() -> cancel(statement, ended));
+            Thread asking = Thread.currentThread();
+            Thread cancelling = new Thread(() -> cancel(statement, asking, rowsCome, ended));
             cancelling.start();
             try (ResultSet rows = statement.executeQuery(question)) {
                 while (rows.next()) {
                     // until it is cancelled
+                    rowsCome.countDown();
                 }
                 throw new AssertionError("it is not cancelled");
             } catch (SQLException cancelled) {
