@@ -1,5 +1,7 @@
 //! What work has cost: time of the processor and memory of this thread, so that a busy machine is no failure.
 
+// the one that the address sanitizer watches
+use std::alloc::System as Allocator;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};

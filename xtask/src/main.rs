@@ -57,8 +57,12 @@ const CHECKS: &[Check] = &[
     Check { name: "fmt", about: "rustfmt would change nothing", look: tools::fmt },
     Check { name: "clippy", about: "no lint in the crates before the query engine", look: tools::clippy_rooms },
     Check { name: "clippy-engine", about: "no lint in sql and weir (compiles the engine)", look: tools::clippy_engine },
+    Check { name: "fuzz", about: "the fuzz targets compile", look: tools::fuzz },
     Check { name: "deny", about: "licences, bans, sources and advisories of dependencies", look: tools::deny },
 ];
+
+/// What `--fast` leaves out.
+const SLOW: [&str; 2] = ["clippy-engine", "fuzz"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -67,8 +71,8 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["check"] => run(&root, CHECKS),
         ["check", "--fast"] => {
-            println!("note: --fast leaves out clippy-engine");
-            let fast: Vec<&Check> = CHECKS.iter().filter(|check| check.name != "clippy-engine").collect();
+            println!("note: --fast leaves out {}", SLOW.join(" and "));
+            let fast: Vec<&Check> = CHECKS.iter().filter(|check| !SLOW.contains(&check.name)).collect();
             run(&root, fast)
         }
         ["docs"] | ["docs", "--fast"] => match docs::write(&root, words.contains(&"--fast")) {

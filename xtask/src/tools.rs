@@ -44,6 +44,13 @@ fn clippy(root: &Path, packages: &[&str]) -> anyhow::Result<Verdict> {
     ))
 }
 
+/// The fuzz targets, which are a workspace of their own and share files with tests: nothing else notices when they break.
+pub(crate) fn fuzz(root: &Path) -> anyhow::Result<Verdict> {
+    let passed = cargo(root, &["check", "--quiet", "--manifest-path", "fuzz/Cargo.toml"])?;
+    let hint = "what tests and targets share has to compile in both";
+    Ok(verdict(passed, "all targets compile", "the fuzz targets do not compile, see above", hint))
+}
+
 /// cargo-deny, when it is there. What it could not look at is a warning, so that a green run tells what it left out.
 pub(crate) fn deny(root: &Path) -> anyhow::Result<Verdict> {
     let is_there = Command::new("cargo-deny").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

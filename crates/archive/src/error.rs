@@ -179,8 +179,8 @@ pub enum ArchiveError {
         #[source]
         source: Arc<io::Error>,
     },
-    /// Flows without the column `received`, by which segments are partitioned.
-    #[error("flows without the column 'received' cannot be kept")]
+    /// Flows without a time in the column `received`, by which segments are partitioned.
+    #[error("flows without a time in the column 'received' cannot be kept")]
     NoReceived,
     /// A delivery that does not fit into a frame.
     #[error("delivery of {octets} octets exceeds the limit of {octets_max}")]

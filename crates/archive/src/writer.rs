@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::array::Array;
 use weir_flow::{Column, Delivery, FlowBatch};
 
 use crate::follow::local;
@@ -75,7 +76,7 @@ impl Writer {
         if delivery.is_empty() {
             return Ok(self.position);
         }
-        if delivery.flows.as_ref().is_some_and(|flows| flows.column(Column::Received).is_none()) {
+        if !delivery.flows.as_ref().is_none_or(have_times) {
             return Err(ArchiveError::NoReceived);
         }
         let (rows, rows_max) =
@@ -277,6 +278,11 @@ impl Drop for Writer {
         // There is no caller to report to; a caller that must know calls `close`.
         let _ = self.threads.join(&self.shared);
     }
+}
+
+/// Whether each flow has the time by which segments are partitioned.
+fn have_times(flows: &FlowBatch) -> bool {
+    flows.column(Column::Received).is_some_and(|received| received.null_count() == 0)
 }
 
 /// The delivery without batches that have no row.

@@ -200,6 +200,11 @@ fn deliveries_that_cannot_be_kept_are_refused_whole() {
     builder.u64(Column::Bytes).push(Some(1));
     let without_received = Delivery::from(builder.finish());
     assert!(matches!(writer.append(without_received), Err(ArchiveError::NoReceived)));
+    builder.begin_rows(2);
+    builder.time(Column::Received).push(Some(1));
+    builder.time(Column::Received).push(None);
+    let only_one_received = Delivery::from(builder.finish());
+    assert!(matches!(writer.append(only_one_received), Err(ArchiveError::NoReceived)));
     builder.begin_rows(5000);
     builder.time(Column::Received).repeat(1, 5000);
     // numbers that take all their octets

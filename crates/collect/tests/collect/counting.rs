@@ -1,10 +1,10 @@
-//! An allocator that counts what each thread has allocated, so that a limit on memory can be tested. It is that of the binary, so
-//! that times are as they are there.
+//! An allocator that counts what each thread has allocated, so that a limit on memory can be tested. Whoever includes this file
+//! says which one it hands on to.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
-use mimalloc::MiMalloc;
+use super::Allocator;
 
 struct Counting;
 
@@ -33,19 +33,19 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize + OVERHEAD_OCTETS);
         // SAFETY: as required of our caller
-        unsafe { MiMalloc.alloc(layout) }
+        unsafe { Allocator.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize) - OVERHEAD_OCTETS);
         // SAFETY: as required of our caller
-        unsafe { MiMalloc.dealloc(pointer, layout) }
+        unsafe { Allocator.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size as isize - layout.size() as isize);
         // SAFETY: as required of our caller
-        unsafe { MiMalloc.realloc(pointer, layout, size) }
+        unsafe { Allocator.realloc(pointer, layout, size) }
     }
 }
 

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
+// that of the binary, so that times are as they are there
+use mimalloc::MiMalloc as Allocator;
 use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Listener, Next, Senders, Session, Transport};
 use weir_flow::elements::elements_of_row;
 use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatch};
