@@ -24,13 +24,13 @@ impl Archive {
     /// A state may take up to `state_octets`, which count to the memory of the question. Where there is not enough for a state of
     /// each thread, fewer threads read; one always does.
     ///
-    /// Once `add` breaks, all threads end, and the answer is `None`.
+    /// Once `add` breaks, all threads end, and the answer is `None`. Its first error ends them as well.
     pub fn fold<S: Send>(
         &self,
         question: &FlowQuery,
         state_octets: usize,
         make: impl Fn() -> S + Sync,
-        add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
+        add: impl Fn(&mut S, &RecordBatch) -> Result<ControlFlow<()>, QueryError> + Sync,
     ) -> Result<Option<Vec<S>>, QueryError> {
         read_into_states(self, question, state_octets, make, add)
     }
@@ -42,7 +42,7 @@ fn read_into_states<S: Send>(
     question: &FlowQuery,
     state_octets: usize,
     make: impl Fn() -> S + Sync,
-    add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
+    add: impl Fn(&mut S, &RecordBatch) -> Result<ControlFlow<()>, QueryError> + Sync,
 ) -> Result<Option<Vec<S>>, QueryError> {
     let options = &archive.options;
     if options.approximate {
@@ -72,7 +72,7 @@ fn read_into_states<S: Send>(
             unit.read(decoder, |batch| {
                 decoded.resize(batch.record_batch().get_array_memory_size());
                 // another thread may have broken off within its unit
-                if is_broken.load(Ordering::Relaxed) || add(state, batch.record_batch()).is_break() {
+                if is_broken.load(Ordering::Relaxed) || add(state, batch.record_batch())?.is_break() {
                     is_broken.store(true, Ordering::Relaxed);
                     return Err(QueryError::Cancelled);
                 }

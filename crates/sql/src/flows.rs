@@ -1,9 +1,10 @@
 //! Questions about flows, answered by the faster of two ways that can.
 //!
-//! [`weir_query`] reads segments directly and answers most questions. Only the engine scales by sampling intervals and
-//! writes to disk what memory does not hold; starting it takes longer than most questions, so it is started when it is
-//! first needed, over the snapshot that the archive was opened with: rows, totals and bars of an answer are of one
-//! position. What speaks against two ways is that each must give the same answer; tests compare them.
+//! [`weir_query`] reads segments directly and answers most questions. The engine answers those about flows that are scaled by
+//! sampling intervals or have pseudonyms, unless a list of them is read in threads, and writes to disk what memory does not
+//! hold. Starting it takes longer than most questions, so it is started when it is first needed, over the snapshot that the
+//! archive was opened with: rows, totals and bars of an answer are of one position. What speaks against two ways is that each
+//! must give the same answer; tests compare them.
 
 use std::cell::OnceCell;
 use std::io::Write;
@@ -17,6 +18,7 @@ use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write
 use weir_query::{Archive, FlowQuery, QueryError, SampleSize, Select};
 
 use crate::engine::Totals;
+use crate::masking::FlowMasking;
 use crate::output::write_answer;
 use crate::samples::FlowSample;
 use crate::threads::BusyThreads;
@@ -142,9 +144,10 @@ impl FlowAnswers {
         }
     }
 
-    /// Gives the flows of a list to states, batch by batch: each thread that reads has one, which `make` makes. A column that is
-    /// missing from a batch is null in all of its rows. The engine, where only it can answer, gives all flows to one state. The
-    /// question must be a list in no order, without a limit. A state may take up to `state_octets`.
+    /// Gives the flows of a list to states, batch by batch: each thread that reads has one, which `make` makes. Flows are scaled and
+    /// replaced as those of its answer would be. A column that is missing from a batch is null in all of its rows. The engine, where
+    /// only it can answer, gives all flows to one state. The question must be a list in no order, without a limit. A state may take
+    /// up to `state_octets`.
     ///
     /// Once `add` breaks, reading ends, and the answer is `None`.
     pub fn fold<S: Send>(
@@ -154,7 +157,7 @@ impl FlowAnswers {
         make: impl Fn() -> S + Sync,
         add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
     ) -> Result<Option<Vec<S>>, EngineError> {
-        match self.direct(|archive| archive.fold(&self.narrowed(question), state_octets, &make, &add)) {
+        match self.fold_directly(question, state_octets, &make, &add) {
             Ok(folded) => Ok(folded),
             Err(error) => {
                 let mut state = make();
@@ -166,6 +169,26 @@ impl FlowAnswers {
                 Ok(Some(vec![state]))
             }
         }
+    }
+
+    /// As [`fold`](Self::fold), without the engine.
+    fn fold_directly<S: Send>(
+        &self,
+        question: &FlowQuery,
+        state_octets: usize,
+        make: impl Fn() -> S + Sync,
+        add: impl Fn(&mut S, &RecordBatch) -> ControlFlow<()> + Sync,
+    ) -> Result<Option<Vec<S>>, QueryError> {
+        let archive = self.own_archive()?;
+        if !question.scaled && self.options.view.pseudonyms.is_none() {
+            return archive.fold(&self.narrowed(question), state_octets, make, |state, batch| Ok(add(state, batch)));
+        }
+        let Select::List { columns, sorting: None, limit: None } = &question.select else {
+            return Err(QueryError::NeedsEngine("reading other answers than lists of flows in threads"));
+        };
+        let (kept, masking) = FlowMasking::of_list(columns, question, &self.options);
+        let thread_octets = state_octets.saturating_add(masking.thread_octets());
+        archive.fold(&kept, thread_octets, make, |state, batch| Ok(add(state, &masking.seen(batch)?)))
     }
 
     /// A list of a part of the flows of a question, scaled and replaced as its answer would be. The question must be a list in no

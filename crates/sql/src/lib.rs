@@ -41,6 +41,7 @@ mod headings;
 mod inet;
 mod limits;
 mod literals;
+mod masking;
 mod operators;
 mod other_names;
 mod reported_names;

@@ -7,7 +7,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::datatypes::{DataType, TimestampMillisecondType, UInt32Type, UInt64Type};
 use arrow::error::ArrowError;
 use datafusion::common::Result;
@@ -56,8 +56,8 @@ pub(crate) fn deciding(corrections: &Corrections) -> &'static [Column] {
     if corrections.is_empty() { &DECIDING[..1] } else { DECIDING }
 }
 
-/// A batch of flows whose `bytes` and `packets`, where it has them, are the scaled ones. It must have the columns that
-/// [decide](deciding).
+/// A batch of flows whose `bytes` and `packets`, where it has them, are the scaled ones. Of the columns that [decide](deciding) those
+/// that are absent are null throughout.
 pub(crate) fn scaled(flows: &RecordBatch, corrections: &Corrections) -> Result<RecordBatch, ArrowError> {
     let values = |column: Column| flows.column_by_name(column.name());
     let numbers = |column: Column| values(column).and_then(|values| values.as_primitive_opt::<UInt32Type>());
@@ -77,7 +77,9 @@ pub(crate) fn scaled(flows: &RecordBatch, corrections: &Corrections) -> Result<R
             None => Arc::clone(values),
         }
     });
-    RecordBatch::try_new(flows.schema(), seen.collect())
+    // flows may have none of the columns
+    let options = RecordBatchOptions::new().with_row_count(Some(flows.num_rows()));
+    RecordBatch::try_new_with_options(flows.schema(), seen.collect(), &options)
 }
 
 /// A count, times the factor of its flow.

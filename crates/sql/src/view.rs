@@ -149,6 +149,11 @@ impl Pseudonyms {
 pub(crate) struct Images(CryptoPan);
 
 impl Images {
+    /// What they take.
+    pub(crate) fn octets(&self) -> usize {
+        self.0.octets()
+    }
+
     /// A column as it is seen. What is no address becomes null.
     pub(crate) fn of(&mut self, column: Column, values: &ArrayRef) -> ArrayRef {
         match column.column_type() {

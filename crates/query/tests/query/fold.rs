@@ -29,7 +29,7 @@ fn rows(batch: &RecordBatch) -> Vec<Row> {
 fn folded(archive: &Archive, question: &FlowQuery) -> Vec<Vec<Row>> {
     let add = |state: &mut Vec<Row>, batch: &RecordBatch| {
         state.extend(rows(batch));
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     };
     archive.fold(question, 0, Vec::new, add).expect("read").expect("nothing broke off")
 }
@@ -65,10 +65,24 @@ fn what_breaks_off_ends_all_threads() {
     let given = AtomicUsize::new(0);
     let add = |(): &mut (), _: &RecordBatch| {
         given.fetch_add(1, Ordering::Relaxed);
-        ControlFlow::Break(())
+        Ok(ControlFlow::Break(()))
     };
     assert!(archive.fold(&question("any"), 0, || (), add).expect("no error").is_none());
     // each of two threads got one batch at most
+    assert!((1..=2).contains(&given.into_inner()));
+}
+
+#[test]
+fn what_fails_ends_all_threads_with_its_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_writer, archive) = archive(folder.path());
+    let given = AtomicUsize::new(0);
+    let add = |(): &mut (), _: &RecordBatch| -> Result<ControlFlow<()>, QueryError> {
+        given.fetch_add(1, Ordering::Relaxed);
+        Err(QueryError::NotApproximate("this batch"))
+    };
+    let failed = archive.fold(&question("any"), 0, || (), add);
+    assert!(matches!(failed, Err(QueryError::NotApproximate("this batch"))), "{failed:?}");
     assert!((1..=2).contains(&given.into_inner()));
 }
 
@@ -82,7 +96,7 @@ fn a_question_that_is_stopped_is_cancelled() {
     let add = |(): &mut (), _: &RecordBatch| {
         assert_eq!(admission.counts(), (1, 0), "it has the turn while it reads");
         progress.stop();
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     };
     let stopped = archive.fold(&question("any"), 0, || (), add);
     assert!(matches!(stopped, Err(QueryError::Cancelled)), "{stopped:?}");
@@ -95,7 +109,7 @@ fn a_question_that_is_stopped_is_cancelled() {
     let break_off = |(): &mut (), _: &RecordBatch| {
         broken.fetch_add(1, Ordering::Relaxed);
         progress.stop();
-        ControlFlow::Break(())
+        Ok(ControlFlow::Break(()))
     };
     let stopped = archive.fold(&question("any"), 0, || (), break_off);
     assert!(matches!(stopped, Err(QueryError::Cancelled)), "{stopped:?}");
@@ -113,7 +127,7 @@ fn threads_have_room_for_their_states() {
         let held = AtomicUsize::new(0);
         let add = |(): &mut (), _: &RecordBatch| {
             held.fetch_max(memory.used_bytes(), Ordering::Relaxed);
-            ControlFlow::Continue(())
+            Ok(ControlFlow::Continue(()))
         };
         let states = archive.fold(&question("any"), 1 << 30, || (), add).expect("read").expect("nothing broke off");
         assert!(held.into_inner() >= states.len() << 30, "what states take is counted");
@@ -131,7 +145,7 @@ fn only_lists_are_given_to_states() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_writer, archive) = archive(folder.path());
     let refused = |archive: &Archive, question: &FlowQuery| {
-        archive.fold(question, 0, || (), |(), _| ControlFlow::Continue(())).expect_err("refused")
+        archive.fold(question, 0, || (), |(), _| Ok(ControlFlow::Continue(()))).expect_err("refused")
     };
     let select = Select::List { columns: Vec::new(), sorting: None, limit: Some(1) };
     let limited = FlowQuery { select, ..question("any") };
