@@ -1,6 +1,7 @@
 //! Runs a plan: all records of a set, one column after another.
 
 use weir_flow::builder::{NumberColumn, OctetsColumn};
+use weir_flow::elements::ElementsColumn;
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
 use weir_wire::FieldPositions;
 use weir_wire::value::be_uint;
@@ -14,7 +15,7 @@ use crate::domain::DomainTemplates;
 use crate::domain_key::DomainKey;
 use crate::lists;
 use crate::observed::{self, ObservedPacket};
-use crate::plan::{DurationField, IcmpFields, IntervalForm, Op, Plan, TimeField};
+use crate::plan::{DurationField, IcmpFields, IntervalForm, Leftover, Op, Plan, TimeField};
 use crate::records::Records;
 use crate::sampling::SamplingInForce;
 use crate::{section, texts};
@@ -151,6 +152,9 @@ fn write_leftovers(
     builder: &mut FlowBatchBuilder,
 ) {
     let target = builder.elements();
+    if sections.is_none() && write_all(plan, records, target) {
+        return;
+    }
     for record in 0..records.len() {
         for leftover in plan.leftovers.iter().filter(|leftover| plan.keeps(leftover, records, record)) {
             target.push(leftover.enterprise, leftover.id, records.octets_of(leftover.field, record));
@@ -160,6 +164,36 @@ fn write_leftovers(
         }
         target.end_row();
     }
+}
+
+/// Writes all leftovers of all records at once, where each record has all of them at the same places; false where not.
+fn write_all(plan: &Plan, records: Records<'_>, target: &mut ElementsColumn) -> bool {
+    let leftovers = &plan.leftovers;
+    let fixed = |leftover: &Leftover| match records.located.field(leftover.field) {
+        FieldPositions::Fixed { offset, stride, length } if leftover.is_always_kept() => Some((offset, stride, length)),
+        _ => None,
+    };
+    let Some((begin, stride, _)) = leftovers.first().and_then(fixed) else { return false };
+    if !leftovers.iter().all(|leftover| fixed(leftover).is_some()) {
+        return false;
+    }
+    let places = || leftovers.iter().filter_map(fixed);
+    let elements = leftovers.iter().zip(places()).map(|(leftover, (.., length))| (leftover.enterprise, leftover.id, length));
+    // where one stands after the other in the record, they are copied at once
+    let end = places().try_fold(begin, |end, (offset, _, length)| (offset == end).then_some(end + length));
+    let rows = 0..records.len();
+    let octets = |place: usize, length: usize| records.body.get(place..place + length).unwrap_or_default();
+    match end {
+        Some(end) if end - begin == stride => {
+            target.extend_rows(rows.len(), elements, std::iter::once(octets(begin, rows.len() * stride)));
+        }
+        Some(end) => target.extend_rows(rows.len(), elements, rows.map(|row| octets(begin + row * stride, end - begin))),
+        None => {
+            let of_row = |row| places().map(move |(offset, stride, length)| octets(offset + row * stride, length));
+            target.extend_rows(rows.len(), elements, rows.clone().flat_map(of_row));
+        }
+    }
+    true
 }
 
 fn write_number(column: Column, field: usize, records: Records<'_>, builder: &mut FlowBatchBuilder) {

@@ -125,7 +125,7 @@ fn is_none_of(entry: &ListEntry<'_>) -> bool {
 }
 
 /// What the values of an element in lists are to the columns.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
     /// They may fill this one.
     Open {
@@ -141,22 +141,41 @@ enum Claim {
 struct LeafColumns<'p> {
     plan: &'p Plan,
     /// The element that was asked about last: values of one element come in a row.
-    last: Option<(ElementId, Option<Claim>)>,
+    last: Option<AskedElement>,
+}
+
+/// An element in the lists of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct AskedElement {
+    element: ElementId,
+    row: usize,
+    claim: Option<Claim>,
+    /// Values that were added one after the other.
+    added: u32,
+}
+
+impl AskedElement {
+    /// Whether a further value says nothing: two numbers leave a column as empty as more of them.
+    fn is_decided(&self) -> bool {
+        let is_number = |column: Column| column.column_type() != ColumnType::Text;
+        self.added > 1 && matches!(self.claim, Some(Claim::Open { column, part: false }) if is_number(column))
+    }
 }
 
 impl LeafColumns<'_> {
     /// Adds what an entry is to the columns.
     fn add<'a>(&mut self, row: usize, entry: &ListEntry<'a>, place: (u16, u16), leaves: &mut Leaves<'a>) {
-        let claim = match self.last {
-            Some((element, claim)) if element == entry.element => claim,
-            _ => {
-                let claim = self.claim(entry.element);
-                self.last = Some((entry.element, claim));
-                claim
-            }
+        let mut asked = match self.last {
+            Some(last) if last.element == entry.element && last.row == row => last,
+            Some(last) if last.element == entry.element => AskedElement { row, added: 0, ..last },
+            _ => AskedElement { element: entry.element, row, claim: self.claim(entry.element), added: 0 },
         };
-        match claim {
+        if asked.is_decided() {
+            return;
+        }
+        match asked.claim {
             Some(Claim::Open { column, part }) if fits(column, entry.octets) => {
+                asked.added += 1;
                 leaves.values.push(Leaf { row, column, octets: entry.octets, part, place });
             }
             Some(Claim::Taken(group)) if leaves.contested.last() != Some(&(row, group)) => {
@@ -164,6 +183,7 @@ impl LeafColumns<'_> {
             }
             _ => {}
         }
+        self.last = Some(asked);
     }
 
     /// What values of an element are to the columns. Times are nothing to them: those in lists are of what happened within

@@ -72,6 +72,11 @@ impl Leftover {
     pub(crate) fn element(&self) -> ElementId {
         ElementId { enterprise: self.enterprise, id: self.id }
     }
+
+    /// Whether it is kept whatever its value and those of other fields are.
+    pub(crate) fn is_always_kept(&self) -> bool {
+        self.other_family.is_none() && self.texts.is_none() && self.choice.is_none()
+    }
 }
 
 /// What to do with the records of one template.
@@ -221,6 +226,9 @@ impl Plan {
     /// Whether a leftover is kept of a record: addresses of both families share a column where only one of them is set,
     /// a text is in its column unless it is not the first or was cleaned, and a number unless another field is meant.
     pub(crate) fn keeps(&self, leftover: &Leftover, records: Records<'_>, record: usize) -> bool {
+        if leftover.is_always_kept() {
+            return true;
+        }
         let octets = records.octets_of(leftover.field, record);
         if let Some(texts) = leftover.texts.and_then(|texts| self.texts.get(usize::from(texts))) {
             return !texts.shows(octets, records, record);

@@ -34,6 +34,17 @@ fn finished(mut nulls: NullBufferBuilder) -> Option<NullBuffer> {
     Some(NullBuffer::new(BooleanBuffer::new(bits, nulls.offset(), length)))
 }
 
+/// Makes the last `count` values `times` times as many, in copies that double.
+pub(crate) fn repeat_last<T: Copy>(values: &mut Vec<T>, count: usize, times: usize) {
+    let first = values.len() - count;
+    let length = count * times;
+    values.reserve(length - count);
+    while values.len() - first < length {
+        let have = values.len() - first;
+        values.extend_from_within(first..first + have.min(length - have));
+    }
+}
+
 /// Values of a column of numbers or times, and which of them are null.
 #[derive(Debug)]
 pub struct NumberColumn<T: ArrowPrimitiveType> {
@@ -135,10 +146,13 @@ impl OctetsColumn {
     #[inline]
     pub fn repeat(&mut self, value: &[u8], rows: usize) {
         self.nulls.append_n_non_nulls(rows);
-        for _ in 0..rows {
-            self.octets.extend_from_slice(value);
-            self.ends.push(self.octets.len() as i32);
+        if rows == 0 {
+            return;
         }
+        let begin = self.octets.len();
+        self.ends.extend((1..=rows).map(|row| (begin + row * value.len()) as i32));
+        self.octets.extend_from_slice(value);
+        repeat_last(&mut self.octets, value.len(), rows);
     }
 
     /// Appends values of any lengths, none of them null.

@@ -11,6 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StructArray
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, UInt16Type, UInt32Type};
 
+use crate::builder::repeat_last;
 use crate::field::{element_fields, element_item_field};
 
 /// Collects the `elements` column row by row.
@@ -38,6 +39,41 @@ impl ElementsColumn {
         self.ids.push(id);
         self.octets.extend_from_slice(octets);
         self.octet_ends.push(self.octets.len() as i32);
+    }
+
+    /// Adds closed rows that all have the same elements: their enterprises, numbers and lengths, and the octets of all of them, one
+    /// after the other in any parts.
+    pub fn extend_rows<'a>(
+        &mut self,
+        rows: usize,
+        elements: impl Iterator<Item = (u32, u16, usize)>,
+        octets: impl Iterator<Item = &'a [u8]>,
+    ) {
+        if rows == 0 {
+            return;
+        }
+        let (first, begin) = (self.ids.len(), self.octets.len());
+        let mut row_octets = 0;
+        for (enterprise, id, length) in elements {
+            row_octets += length;
+            self.enterprises.push(enterprise);
+            self.ids.push(id);
+            self.octet_ends.push((begin + row_octets) as i32);
+        }
+        let entries = first..self.ids.len();
+        repeat_last(&mut self.enterprises, entries.len(), rows);
+        repeat_last(&mut self.ids, entries.len(), rows);
+        self.octet_ends.reserve((rows - 1) * entries.len());
+        for row in 1..rows {
+            let further = (row * row_octets) as i32;
+            for entry in entries.clone() {
+                self.octet_ends.push(self.octet_ends[entry] + further);
+            }
+        }
+        self.row_ends.extend((1..=rows).map(|row| (first + row * entries.len()) as i32));
+        octets.for_each(|part| self.octets.extend_from_slice(part));
+        // they end where the entries do, whatever came
+        self.octets.resize(begin + rows * row_octets, 0);
     }
 
     /// Adds an element whose octets are in two parts.
@@ -187,6 +223,30 @@ mod tests {
         assert_eq!((0..4).map(|row| elements_of_row(&all, row).len()).collect::<Vec<_>>(), [0, 2, 0, 1]);
         assert_eq!(column(&[1, 1]).finish().null_count(), 0);
         assert_eq!(column(&[0, 0]).finish().null_count(), 2);
+    }
+
+    #[test]
+    fn rows_at_once_are_those_that_come_one_by_one() {
+        let elements = [(32473, 1, 2), (0, 2, 0), (9, 3, 1)];
+        let body: Vec<u8> = (1..=12).collect();
+        for rows in 0..=4 {
+            let (mut one_by_one, mut at_once) = (column(&[2, 0]), column(&[2, 0]));
+            for row in body.chunks(3).take(rows) {
+                let mut rest = row;
+                for (enterprise, id, length) in elements {
+                    let (octets, others) = rest.split_at(length);
+                    one_by_one.push(enterprise, id, octets);
+                    rest = others;
+                }
+                one_by_one.end_row();
+            }
+            at_once.extend_rows(rows, elements.into_iter(), body[..rows * 3].chunks(5));
+            for column in [&mut one_by_one, &mut at_once] {
+                column.push(1, 1, b"after");
+                column.end_row();
+            }
+            assert_eq!(at_once.finish().as_ref(), one_by_one.finish().as_ref());
+        }
     }
 
     #[test]

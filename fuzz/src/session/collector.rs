@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{SigSet, Signal};
 use openssl::ssl::{SslConnector, SslMethod};
 use socket2::{Domain, Socket, Type};
 use weir_collect::{Collector, CollectorOptions, Listener, Next, SessionLimits, Transport};
@@ -70,6 +71,10 @@ impl Serving {
             ..CollectorOptions::new(any)
         };
         let collector = Collector::start(&options).expect("a collector");
+        // the timer of libFuzzer would interrupt what this thread waits for; those of the collector, which are there, bear it
+        let mut timer = SigSet::empty();
+        timer.add(Signal::SIGALRM);
+        timer.thread_block().expect("blocked");
         let listeners: Vec<_> = collector.listeners().iter().map(|listener| listener.local).collect();
         let listeners = listeners.try_into().expect("three listeners");
         Self { collector, listeners, client: certificates.client(SslMethod::tls_client()), inputs: 0, messages: 0 }

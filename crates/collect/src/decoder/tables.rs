@@ -218,7 +218,7 @@ fn write_sampling(
         }
         SamplingInForce::BySampler { .. } | SamplingInForce::ByPart(_) => {
             let sampling = builder.u32(Column::SamplingInterval);
-            (0..records.len()).for_each(|record| sampling.push(in_force.of_record(records, record)));
+            in_force.of_records(records, |interval| sampling.push(interval));
         }
     }
 }

@@ -257,14 +257,16 @@ impl Samplers {
         self.of_parts.as_deref().is_some_and(|parts| !parts.sequences.is_empty())
     }
 
-    /// The interval of a Selection Sequence: the product of those of its Selectors.
+    /// The interval of a Selection Sequence: the product of those of its Selectors, or else the one that it was reported with.
     pub(crate) fn of_sequence(&self, sequence: u64) -> Option<u32> {
         let parts = self.of_parts.as_deref()?;
         let interval = |selector: u64| match parts.filters.get(&selector) {
             Some(true) => Some(1),
             _ => self.numbered(selector),
         };
-        parts.sequences.get(&sequence)?.interval(parts.selectors_generation, interval)
+        let known = parts.sequences.get(&sequence);
+        let product = known.and_then(|known| known.interval(parts.selectors_generation, interval));
+        product.or_else(|| self.of_part(Part::SelectionSequence, sequence))
     }
 }
 

@@ -4,6 +4,7 @@
 //! A template is looked at once, when it comes. Of a set it is looked up whether one interval holds for all its
 //! records; only where samplers differ by what the records say is each of them looked at.
 
+use weir_wire::value::be_uint;
 use weir_wire::{ElementId, FieldSpecifier, TemplateId};
 
 use super::part::{Part, Parts};
@@ -151,6 +152,20 @@ impl<'a> SamplingInForce<'a> {
         matches!(self, Self::OfAll(None))
     }
 
+    /// Those of all records, one after the other.
+    pub(crate) fn of_records(&self, records: Records<'_>, mut take: impl FnMut(Option<u32>)) {
+        if let Self::ByPart(ByPart { sequence: Some(field), samplers, .. }) = self {
+            // a record may be as small as this field
+            let positions = records.located.field((*field).into());
+            for record in 0..records.len() {
+                let sequence = be_uint(records.octets(&positions, record));
+                take(in_force(sequence.and_then(|sequence| samplers.of_sequence(sequence))));
+            }
+            return;
+        }
+        (0..records.len()).for_each(|record| take(self.of_record(records, record)));
+    }
+
     /// That of one record; records name sampler 0 when there was none.
     pub(crate) fn of_record(&self, records: Records<'_>, record: usize) -> Option<u32> {
         in_force(match *self {
@@ -190,7 +205,7 @@ impl ByPart<'_> {
         if let Some(field) = self.sequence {
             // it names the sampler, known or not
             let sequence = records.number(field.into(), record)?;
-            return samplers.of_sequence(sequence).or_else(|| samplers.of_part(Part::SelectionSequence, sequence));
+            return samplers.of_sequence(sequence);
         }
         let mut narrow = RateEvidence::Nothing.and(self.of_template);
         let SelectionFields { interfaces, vrfs, .. } = *self.fields;
