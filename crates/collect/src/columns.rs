@@ -178,7 +178,8 @@ fn write_all(plan: &Plan, records: Records<'_>, target: &mut ElementsColumn) -> 
         return false;
     }
     let places = || leftovers.iter().filter_map(fixed);
-    let elements = leftovers.iter().zip(places()).map(|(leftover, (.., length))| (leftover.enterprise, leftover.id, length));
+    let elements =
+        leftovers.iter().zip(places()).map(|(leftover, (.., length))| (leftover.enterprise, leftover.id, length));
     // where one stands after the other in the record, they are copied at once
     let end = places().try_fold(begin, |end, (offset, _, length)| (offset == end).then_some(end + length));
     let rows = 0..records.len();
@@ -187,7 +188,9 @@ fn write_all(plan: &Plan, records: Records<'_>, target: &mut ElementsColumn) -> 
         Some(end) if end - begin == stride => {
             target.extend_rows(rows.len(), elements, std::iter::once(octets(begin, rows.len() * stride)));
         }
-        Some(end) => target.extend_rows(rows.len(), elements, rows.map(|row| octets(begin + row * stride, end - begin))),
+        Some(end) => {
+            target.extend_rows(rows.len(), elements, rows.map(|row| octets(begin + row * stride, end - begin)))
+        }
         None => {
             let of_row = |row| places().map(move |(offset, stride, length)| octets(offset + row * stride, length));
             target.extend_rows(rows.len(), elements, rows.clone().flat_map(of_row));

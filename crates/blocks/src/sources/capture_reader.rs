@@ -17,7 +17,9 @@ use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, FileReceipts, Notices, Opener,
     OptionError, Outlet, PullResult, Role, Source, options,
 };
-use weir_collect::capture::{self, Captured, CapturedDatagram, ConnectionEvent, ConnectionReport, ExportReader};
+use weir_collect::capture::{
+    self, AssociationReport, Captured, CapturedDatagram, ConnectionEvent, ConnectionReport, ExportReader,
+};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
@@ -30,18 +32,21 @@ pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
     name: "capture-reader",
     role: Role::Source,
     inputs: &[],
-    doc: "Reads captures (pcap, pcapng) of NetFlow, IPFIX and sFlow datagrams and of IPFIX over TCP, and IPFIX files \
-          (RFC 5655), one file after the other with one decoder, and hands on flows in the order of the files together \
-          with the lines of the books. Which kind a file is shows in its first octets. Connections are put together by \
-          their sequence numbers; their Templates hold to their end, which may be in another capture. In IPFIX files \
-          Templates hold to the end of the file, the time of export stands for the time of reception, and the exporter \
-          is 0.0.0.0, which the file does not tell. A file that cannot be opened or read to its end is counted in \
-          files_failed and reported; the other files are read all the same. It counts frames, datagrams_udp, \
-          datagrams_skipped (no NetFlow, IPFIX or sFlow), datagrams_truncated (cut short by the capture), connections \
-          (with IPFIX over TCP, of each capture), connections_given_up (too many at a time, or two with the same address \
-          and port), connections_encrypted (TLS, which cannot be read), connection_messages, connection_octets_missing \
-          (not in the capture), connection_octets_skipped (of no whole message), messages, messages_damaged and \
-          octets_skipped (of IPFIX files), times_replaced (times of reception that cannot be, or that are of more than \
+    doc: "Reads captures (pcap, pcapng) of NetFlow, IPFIX and sFlow datagrams and of IPFIX over TCP and SCTP, and IPFIX \
+          files (RFC 5655), one file after the other with one decoder, and hands on flows in the order of the files \
+          together with the lines of the books. Which kind a file is shows in its first octets. Connections and \
+          associations are put together by their sequence numbers; their Templates hold to their end, which may be in \
+          another capture. In IPFIX files Templates hold to the end of the file, the time of export stands for the time \
+          of reception, and the exporter is 0.0.0.0, which the file does not tell. A file that cannot be opened or read \
+          to its end is counted in files_failed and reported; the other files are read all the same. It counts frames, \
+          datagrams_udp, datagrams_skipped (no NetFlow, IPFIX or sFlow), datagrams_truncated (cut short by the capture), \
+          connections (with IPFIX over TCP, of each capture), connections_given_up (too many at a time, or two with the \
+          same address and port), connections_encrypted (TLS, which cannot be read), connection_messages, \
+          connection_octets_missing (not in the capture), connection_octets_skipped (of no whole message), associations \
+          (with IPFIX over SCTP), associations_given_up, associations_encrypted (DTLS), association_messages, \
+          association_chunks_missing, association_octets_skipped, association_packets_damaged (with a chunk that the \
+          capture cut short, or whose length cannot be), messages, messages_damaged and octets_skipped (of IPFIX files), \
+          times_replaced (times of reception that cannot be, or that are of more than \
           1000 days in one file: they are replaced by the present), octets_read, and what the books count.",
     configure,
 };
@@ -51,7 +56,8 @@ options! {
     pub struct CaptureReaderOptions {
         /// Read these files; - means standard input.
         files: Vec<PathBuf>,
-        /// Take every datagram and TCP connection to this port; without it, those that look like NetFlow, IPFIX or sFlow.
+        /// Take every datagram, TCP connection and SCTP association to this port; without it, those that look like NetFlow,
+        /// IPFIX or sFlow.
         port: Option<u16> => 1..=65535,
         /// Decode data by templates, and scale it by samplers, that the exporter sent from another port, for exporters that
         /// send them from different ports; wrong where several exporters share an address.
@@ -175,6 +181,42 @@ impl ConnectionCounters {
     }
 }
 
+/// What is counted of associations in captures.
+struct AssociationCounters {
+    sessions: Counter,
+    given_up: Counter,
+    encrypted: Counter,
+    messages: Counter,
+    chunks_missing: Counter,
+    octets_skipped: Counter,
+    packets_damaged: Counter,
+}
+
+impl AssociationCounters {
+    fn new(context: &ComponentContext) -> Self {
+        let counter = |name| context.counters.counter(name);
+        Self {
+            sessions: counter("associations"),
+            given_up: counter("associations_given_up"),
+            encrypted: counter("associations_encrypted"),
+            messages: counter("association_messages"),
+            chunks_missing: counter("association_chunks_missing"),
+            octets_skipped: counter("association_octets_skipped"),
+            packets_damaged: counter("association_packets_damaged"),
+        }
+    }
+
+    fn add(&self, report: &AssociationReport) {
+        self.sessions.add(report.sessions);
+        self.given_up.add(report.sessions_given_up);
+        self.encrypted.add(report.sessions_encrypted);
+        self.messages.add(report.messages);
+        self.chunks_missing.add(report.chunks_missing);
+        self.octets_skipped.add(report.octets_skipped);
+        self.packets_damaged.add(report.packets_damaged);
+    }
+}
+
 /// What is counted of files.
 struct CaptureCounters {
     frames: Counter,
@@ -182,6 +224,7 @@ struct CaptureCounters {
     skipped: Counter,
     truncated: Counter,
     connections: ConnectionCounters,
+    associations: AssociationCounters,
     messages: Counter,
     messages_damaged: Counter,
     octets_skipped: Counter,
@@ -209,6 +252,7 @@ impl Reading {
                 skipped: counter("datagrams_skipped"),
                 truncated: counter("datagrams_truncated"),
                 connections: ConnectionCounters::new(context),
+                associations: AssociationCounters::new(context),
                 messages: counter("messages"),
                 messages_damaged: counter("messages_damaged"),
                 octets_skipped: counter("octets_skipped"),
@@ -303,6 +347,7 @@ impl Reading {
         self.counters.udp.add(report.datagrams);
         self.counters.truncated.add(report.datagrams_truncated);
         self.counters.connections.add(&report.connections);
+        self.counters.associations.add(&report.associations);
         read
     }
 
@@ -362,7 +407,7 @@ impl Reading {
         }
     }
 
-    /// Takes what comes of a connection; which of them are exports is known before.
+    /// Takes what comes of a connection or association; which of them are exports is known before.
     fn connection(&mut self, event: ConnectionEvent<'_>) {
         match event {
             ConnectionEvent::Message { session, captured_ms, octets } => {

@@ -1,14 +1,16 @@
-//! From a frame to the UDP datagram or TCP segment in it. No length is trusted.
+//! From a frame to the UDP datagram, TCP segment or SCTP packet in it. No length is trusted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use weir_wire::packet::{End, Ip, LinkType, dissect};
 
 use super::reassembly::Fragment;
+use super::sctp::{self, Packet};
 use super::segment::{Segment, segment};
 
 pub(super) const PROTOCOL_TCP: u8 = 6;
 pub(super) const PROTOCOL_UDP: u8 = 17;
+pub(super) const PROTOCOL_SCTP: u8 = 132;
 
 /// What a captured frame has in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +19,9 @@ pub(super) enum Content<'a> {
     Datagram(Datagram<'a>),
     /// A TCP segment, as far as it was captured.
     Segment(Segment<'a>),
-    /// A piece of a fragmented UDP datagram or TCP segment.
+    /// An SCTP packet, as far as it was captured.
+    Packet(Packet<'a>),
+    /// A piece of a fragmented UDP datagram, TCP segment or SCTP packet.
     Fragment(Fragment<'a>),
     /// A UDP datagram that the capture cut short or whose lengths contradict each other, or a frame that was cut before
     /// its IP header.
@@ -42,7 +46,7 @@ pub(super) fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<
         let was_cut = packet.end == End::Truncated && frame.len() < wire_octets;
         return if was_cut { Content::Truncated } else { Content::Other };
     };
-    if !matches!(ip.protocol, PROTOCOL_UDP | PROTOCOL_TCP) {
+    if !matches!(ip.protocol, PROTOCOL_UDP | PROTOCOL_TCP | PROTOCOL_SCTP) {
         return Content::Other;
     }
     let (Some(source), Some(destination)) = (address(ip.source), address(ip.destination)) else {
@@ -54,7 +58,10 @@ pub(super) fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<
             let octets_sent = ip.total_length.saturating_sub(ip.header_octets) as usize;
             segment(source, destination, ip.carried(), octets_sent).map_or(Content::Other, Content::Segment)
         }
-        (Some(_), PROTOCOL_TCP) if !is_whole => Content::Other,
+        (None, PROTOCOL_SCTP) => {
+            sctp::packet(source, destination, ip.carried()).map_or(Content::Other, Content::Packet)
+        }
+        (Some(_), PROTOCOL_TCP | PROTOCOL_SCTP) if !is_whole => Content::Other,
         _ if !is_whole => Content::Truncated,
         (Some(fragment), _) => Content::Fragment(fragment),
         (None, _) => datagram(source, destination, ip.carried()).map_or(Content::Truncated, Content::Datagram),
@@ -193,6 +200,22 @@ mod tests {
             matches!(read(101, &packet), Content::Fragment(fragment) if fragment.protocol == PROTOCOL_TCP && !fragment.last)
         );
         assert_eq!(read(101, &packet[..43]), Content::Other);
+    }
+
+    /// The same packet as one of SCTP, with tag 9 and an ABORT (RFC 9260 section 3.3.7).
+    #[test]
+    fn sctp_packets_are_read_as_far_as_they_were_captured() {
+        let mut packet = [&PACKET[..24], &[0, 0, 0, 9, 0, 0, 0, 0, 6, 0, 0, 4]].concat();
+        (packet[3], packet[9]) = (36, PROTOCOL_SCTP);
+        let chunks = |length: usize| match find(LinkType::Ip, &packet[..length], packet.len()) {
+            Content::Packet(found) => Some((found.destination.port(), found.tag, found.chunks().count())),
+            _ => None,
+        };
+        assert_eq!((chunks(36), chunks(32), chunks(31)), (Some((2055, 9, 1)), Some((2055, 9, 0)), None));
+        let mut fragment = packet.clone();
+        fragment[6] = 0x20;
+        assert!(matches!(read(101, &fragment), Content::Fragment(fragment) if fragment.protocol == PROTOCOL_SCTP));
+        assert_eq!(read(101, &fragment[..35]), Content::Other);
     }
 
     /// Behind a tunnel's header the datagram is not one that was sent to a collector.

@@ -1,22 +1,31 @@
-//! Exports in capture files: datagrams, and messages of connections.
+//! Exports in capture files: datagrams, and messages of connections and associations.
 //!
 //! The reader of captures is that of `weir_capture`, and `weir_wire::packet` dissects the frames; here UDP datagrams are
-//! taken out of them, and put together where IP fragmented them. So are TCP segments, of which the messages of exports come.
+//! taken out of them, and put together where IP fragmented them. So are TCP segments and SCTP packets, of which the messages
+//! of exports come.
 
+mod associations;
 mod connections;
 mod datagram;
+mod export_port;
 mod reassembly;
+mod sctp;
 mod segment;
+mod stream_table;
 
 use std::io::Read;
 use std::net::SocketAddr;
 
 use weir_capture::{CaptureError, Input, PacketBlock};
 
+pub use self::associations::AssociationReport;
+use self::associations::Associations;
 use self::connections::Connections;
 pub use self::connections::{ConnectionEvent, ConnectionReport};
-use self::datagram::{Content, Datagram, PROTOCOL_TCP};
-use self::reassembly::Reassembly;
+use self::datagram::{Content, Datagram, PROTOCOL_SCTP, PROTOCOL_TCP};
+use self::export_port::ExportPort;
+use self::reassembly::{Fragment, Reassembly};
+use self::sctp::Packet;
 use self::segment::Segment;
 
 /// A UDP datagram found in a capture.
@@ -37,7 +46,7 @@ pub struct CapturedDatagram<'a> {
 pub enum Captured<'a> {
     /// A UDP datagram, whatever is in it.
     Datagram(CapturedDatagram<'a>),
-    /// Of a connection with IPFIX.
+    /// Of a connection or association with IPFIX.
     Connection(ConnectionEvent<'a>),
 }
 
@@ -50,22 +59,29 @@ pub struct CaptureReport {
     pub datagrams: u64,
     /// TCP segments.
     pub segments: u64,
-    /// Frames that are neither UDP nor TCP over IP.
+    /// SCTP packets.
+    pub packets_sctp: u64,
+    /// Frames that are none of UDP, TCP and SCTP over IP.
     pub frames_other: u64,
     /// UDP datagrams that the capture cut short, or whose pieces are not all there.
     pub datagrams_truncated: u64,
     /// What was found of connections.
     pub connections: ConnectionReport,
+    /// What was found of associations.
+    pub associations: AssociationReport,
 }
 
-/// Reads the UDP datagrams of a capture, and the messages of its connections, block by block.
+/// Reads the UDP datagrams of a capture, and the messages of its connections and associations, block by block.
 pub struct ExportReader<'a> {
     capture: weir_capture::CaptureReader<'a>,
     block: PacketBlock,
     reassembly: Reassembly,
     /// Of TCP segments.
     segments: Reassembly,
+    /// Of SCTP packets.
+    packets: Reassembly,
     connections: Connections,
+    associations: Associations,
     report: CaptureReport,
 }
 
@@ -83,7 +99,7 @@ pub fn read(
     })
 }
 
-/// As [`read`], with what comes of connections that look like exports.
+/// As [`read`], with what comes of connections and associations that look like exports.
 pub fn read_exports(
     input: impl Read + Send,
     mut each: impl FnMut(Captured<'_>),
@@ -102,15 +118,18 @@ pub fn read_exports(
 }
 
 impl<'a> ExportReader<'a> {
-    /// Begins to read a capture. Of connections all to the port are taken; without one those that look like exports.
+    /// Begins to read a capture. Of connections and associations all to the port are taken; without one those that look like
+    /// exports.
     ///
     /// # Errors
     ///
     /// What begins as neither pcap nor pcapng does, or whose header is not valid.
     pub fn open(input: Input<'a>, port: Option<u16>) -> Result<Self, CaptureError> {
         let capture = weir_capture::CaptureReader::open(input)?;
-        let (block, reassembly, segments, report) = Default::default();
-        Ok(Self { capture, block, reassembly, segments, connections: Connections::new(port), report })
+        let (block, reassembly, segments, packets, report) = Default::default();
+        let port = ExportPort::new(port);
+        let (connections, associations) = (Connections::new(port), Associations::new(port));
+        Ok(Self { capture, block, reassembly, segments, packets, connections, associations, report })
     }
 
     /// Reads the next block of frames and calls `each` with what is in them; false at the end of the capture.
@@ -130,6 +149,7 @@ impl<'a> ExportReader<'a> {
         let has_ended = result.is_err() || self.block.packets().is_empty();
         if has_ended {
             self.connections.finish(&mut |event| each(Captured::Connection(event)));
+            self.associations.finish(&mut |event| each(Captured::Connection(event)));
         }
         result.map(|()| !has_ended)
     }
@@ -142,14 +162,14 @@ impl<'a> ExportReader<'a> {
     /// What was read so far.
     pub fn report(&self) -> CaptureReport {
         let unknown = self.capture.counts().frames_unknown_link;
-        let CaptureReport { frames, frames_other, datagrams, segments, datagrams_truncated, .. } = self.report;
+        let CaptureReport { frames, frames_other, datagrams_truncated, .. } = self.report;
         CaptureReport {
             frames: frames + unknown,
-            datagrams,
-            segments,
             frames_other: frames_other + unknown,
             datagrams_truncated: datagrams_truncated + self.reassembly.abandoned + self.reassembly.unfinished(),
             connections: self.connections.report(),
+            associations: self.associations.report(),
+            ..self.report
         }
     }
 
@@ -161,12 +181,9 @@ impl<'a> ExportReader<'a> {
         match content {
             Content::Datagram(datagram) => deliver(datagram),
             Content::Segment(segment) => self.segment(&segment, captured_ms, each),
-            Content::Fragment(fragment) if fragment.protocol == PROTOCOL_TCP => {
-                let Some((source, destination, octets)) = self.segments.add(&fragment) else { return };
-                match segment::segment(source, destination, &octets, octets.len()) {
-                    Some(segment) => self.segment(&segment, captured_ms, each),
-                    None => self.report.frames_other += 1,
-                }
+            Content::Packet(packet) => self.packet(&packet, captured_ms, each),
+            Content::Fragment(fragment) if matches!(fragment.protocol, PROTOCOL_TCP | PROTOCOL_SCTP) => {
+                self.fragment(&fragment, captured_ms, each);
             }
             Content::Fragment(fragment) => {
                 let Some((source, destination, segment)) = self.reassembly.add(&fragment) else { return };
@@ -180,9 +197,28 @@ impl<'a> ExportReader<'a> {
         }
     }
 
+    /// Takes a piece of a TCP segment or SCTP packet.
+    fn fragment(&mut self, fragment: &Fragment<'_>, captured_ms: i64, each: &mut impl FnMut(Captured<'_>)) {
+        let is_tcp = fragment.protocol == PROTOCOL_TCP;
+        let pieces = if is_tcp { &mut self.segments } else { &mut self.packets };
+        let Some((source, destination, octets)) = pieces.add(fragment) else { return };
+        if is_tcp && let Some(segment) = segment::segment(source, destination, &octets, octets.len()) {
+            self.segment(&segment, captured_ms, each);
+        } else if !is_tcp && let Some(packet) = sctp::packet(source, destination, &octets) {
+            self.packet(&packet, captured_ms, each);
+        } else {
+            self.report.frames_other += 1;
+        }
+    }
+
     fn segment(&mut self, segment: &Segment<'_>, captured_ms: i64, each: &mut impl FnMut(Captured<'_>)) {
         self.report.segments += 1;
         self.connections.take(segment, captured_ms, &mut |event| each(Captured::Connection(event)));
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>, captured_ms: i64, each: &mut impl FnMut(Captured<'_>)) {
+        self.report.packets_sctp += 1;
+        self.associations.take(packet, captured_ms, &mut |event| each(Captured::Connection(event)));
     }
 }
 

@@ -58,7 +58,7 @@ pub struct Machine {
     pub datagrams: u64,
     /// Packets of the capture, where one is examined.
     pub packets: Option<u64>,
-    /// Connections of the capture with TLS to a port of IPFIX.
+    /// Connections and associations of the capture with TLS or DTLS to a port of IPFIX.
     pub connections_encrypted: u64,
     /// Messages with octets behind their end.
     pub messages_longer: u64,
@@ -104,7 +104,8 @@ impl Doctor {
 }
 
 /// Examines a capture file. Datagrams that look like no export are examined when something else was exported to the
-/// same address and port before them: a capture holds other traffic too. Of connections those that look like exports are.
+/// same address and port before them: a capture holds other traffic too. Of connections and associations those that look like
+/// exports are.
 /// Each is examined for itself, also where several have one address and port; of ended ones at most as many Observation Domains
 /// as the limits allow at a time.
 ///
@@ -143,15 +144,15 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
     });
     decoder.expire(now_ms);
     look_at_all(&mut doctor, &mut decoder);
-    let CaptureReport { datagrams_truncated, frames, connections, .. } = seen;
+    let CaptureReport { datagrams_truncated, frames, connections, associations, .. } = seen;
     let statistics = decoder.statistics();
     let (totals, messages_longer) = (statistics.totals, messages_longer(&statistics));
-    let (packets, connections_encrypted) = (Some(frames), connections.sessions_encrypted);
+    let connections_encrypted = connections.sessions_encrypted + associations.sessions_encrypted;
     let machine = Machine {
         totals,
         datagrams_truncated,
         datagrams: examined,
-        packets,
+        packets: Some(frames),
         connections_encrypted,
         messages_longer,
         domains_left_out,

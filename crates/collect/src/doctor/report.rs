@@ -44,7 +44,7 @@ pub struct Report {
     pub completeness: Completeness,
     /// Packets of the capture, where one was examined.
     pub packets: Option<u64>,
-    /// Connections of the capture with TLS to a port of IPFIX, which cannot be read.
+    /// Connections and associations of the capture with TLS or DTLS to a port of IPFIX, which cannot be read.
     pub connections_encrypted: u64,
     /// Observation Domains of ended connections that are not listed, because there were too many.
     pub domains_left_out: u64,
@@ -110,7 +110,7 @@ impl fmt::Display for Report {
         if self.connections_encrypted > 0 {
             writeln!(
                 f,
-                "{} of the capture with TLS to a port of IPFIX: what they carry cannot be read\n",
+                "{} of the capture with TLS or DTLS to a port of IPFIX: what they carry cannot be read\n",
                 match self.connections_encrypted {
                     1 => "1 connection".to_owned(),
                     count => format!("{count} connections"),

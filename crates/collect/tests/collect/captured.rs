@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use weir_collect::capture::{Captured, ConnectionEvent, ConnectionReport, read_exports};
+use weir_collect::capture::{CaptureReport, Captured, ConnectionEvent, ConnectionReport, read_exports};
 use weir_collect::doctor::examine_capture;
 
 use super::*;
@@ -21,7 +21,7 @@ impl Capture {
     }
 
     /// Adds a packet, which is captured as far as `length`.
-    fn packet(&mut self, packet: &[u8], length: usize) {
+    pub(crate) fn packet(&mut self, packet: &[u8], length: usize) {
         for word in [EXPORT_SECS, 500_000, length as u32, packet.len() as u32] {
             self.0.extend(word.to_be_bytes());
         }
@@ -36,6 +36,12 @@ impl Capture {
 
     /// What the connections in it are decoded to.
     fn decode(&self) -> (Decoder, ConnectionReport) {
+        let (decoder, report) = self.read();
+        (decoder, report.connections)
+    }
+
+    /// What the connections and associations in it are decoded to.
+    pub(crate) fn read(&self) -> (Decoder, CaptureReport) {
         let mut decoder = Decoder::new(Limits::default());
         let (report, outcome) = read_exports(self.0.as_slice(), |captured| match captured {
             Captured::Connection(ConnectionEvent::Message { session, captured_ms, octets }) => {
@@ -48,7 +54,7 @@ impl Capture {
             Captured::Datagram(datagram) => panic!("{datagram:?}"),
         });
         outcome.expect("read");
-        (decoder, report.connections)
+        (decoder, report)
     }
 }
 
@@ -72,7 +78,7 @@ fn ipv4(fragment: u16, carried: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn hosts(decoder: &mut Decoder) -> Vec<u8> {
+pub(crate) fn hosts(decoder: &mut Decoder) -> Vec<u8> {
     let Some(flows) = decoder.take_delivery().flows else { return Vec::new() };
     flows.binary(Column::SrcAddr).expect("a column").iter().flatten().map(|address| address[3]).collect()
 }
@@ -196,5 +202,5 @@ fn the_doctor_sees_every_connection_and_those_that_are_encrypted() {
     capture.segment(40_002, 100, ACK, &[22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3]);
     let (report, _) = examine_capture(capture.0.as_slice(), Limits::default());
     let text = report.to_string();
-    assert!(text.starts_with("1 connection of the capture with TLS to a port of IPFIX: "), "{text}");
+    assert!(text.starts_with("1 connection of the capture with TLS or DTLS to a port of IPFIX: "), "{text}");
 }

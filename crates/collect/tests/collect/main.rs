@@ -1,6 +1,7 @@
 //! The Collecting Process from datagrams to deliveries: templates that come late, sequence numbers, books that
 //! balance, and the live collector over loopback.
 
+mod associations;
 mod budget;
 mod captured;
 mod counting;

@@ -21,6 +21,7 @@ mod malformed;
 mod netgauze;
 mod order;
 mod pmacct;
+mod sctp_tshark;
 mod sflow;
 mod sflow_telegraf;
 mod sflow_tshark;

@@ -81,7 +81,8 @@ pub(crate) struct Args {
     /// and nfdump are known; may be repeated
     #[arg(long = "column", value_name = "FIELD=COLUMN")]
     columns: Vec<String>,
-    /// Take every datagram and TCP connection to this port; without it, those that look like NetFlow, IPFIX or sFlow
+    /// Take every datagram, TCP connection and SCTP association to this port; without it, those that look like NetFlow, IPFIX
+    /// or sFlow
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
     /// Decode data of captures by templates that the exporter sent from another port, as for weir collect
@@ -162,7 +163,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Counters of what could not be read.
-const DAMAGE: [&str; 9] = [
+const DAMAGE: [&str; 12] = [
     "records_damaged",
     "blocks_damaged",
     "messages_damaged",
@@ -170,6 +171,9 @@ const DAMAGE: [&str; 9] = [
     "datagrams_skipped",
     "connections_encrypted",
     "connection_octets_skipped",
+    "associations_encrypted",
+    "association_octets_skipped",
+    "association_packets_damaged",
     "sets_undecodable",
     "sets_waiting_in",
 ];
@@ -222,6 +226,7 @@ impl Args {
             _ => print_files(part, &counter, took),
         }
         print_connections(&counter);
+        print_associations(&counter);
         print_books(&progress, part.source);
         print_archived(&progress);
         if counter("times_replaced") > 0 {
@@ -242,7 +247,8 @@ impl Args {
         if is_nothing_read {
             eprintln!("error: nothing could be read");
         }
-        let is_export = counter("datagrams_decoded") + counter("connections_encrypted") > 0;
+        let encrypted = counter("connections_encrypted") + counter("associations_encrypted");
+        let is_export = counter("datagrams_decoded") + encrypted > 0;
         if read == [0; 4] && counter("frames") > 0 && !is_export {
             eprintln!("hint: weir meter makes flows of packets");
         }
@@ -385,6 +391,38 @@ fn print_connections(counter: &dyn Fn(&str) -> u64) {
         eprintln!(
             "warning: {} given up: too many at a time, or two with the same address and port",
             of("connections_given_up", "TCP connection", "TCP connections"),
+        );
+    }
+}
+
+/// Prints what captures have of associations, where they have any.
+fn print_associations(counter: &dyn Fn(&str) -> u64) {
+    let of = |name: &str, noun: &str| counted(counter(name), noun);
+    if counter("associations") > 0 {
+        eprintln!(
+            "{} with {} of IPFIX, {} missing in the capture, {} skipped",
+            of("associations", "SCTP association"),
+            of("association_messages", "message"),
+            of("association_chunks_missing", "chunk"),
+            of("association_octets_skipped", "octet"),
+        );
+    }
+    if counter("association_packets_damaged") > 0 {
+        eprintln!(
+            "{} cut short by the capture, or with a length that cannot be",
+            of("association_packets_damaged", "SCTP packet"),
+        );
+    }
+    if counter("associations_encrypted") > 0 {
+        eprintln!(
+            "{} with DTLS to a port of IPFIX: what is in it cannot be read from a capture",
+            of("associations_encrypted", "SCTP association"),
+        );
+    }
+    if counter("associations_given_up") > 0 {
+        eprintln!(
+            "warning: {} given up: too many at a time, or two with the same address and port",
+            of("associations_given_up", "SCTP association"),
         );
     }
 }

@@ -335,6 +335,48 @@ fn connections_in_captures_are_imported() {
     assert!(!text(&output.stderr).contains("hint: weir meter"), "{}", text(&output.stderr));
 }
 
+/// The same messages in an association, by hand as RFC 9260 has it: the data in two chunks of which the last comes first; and
+/// one with DTLS.
+#[test]
+fn associations_in_captures_are_imported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let header = |length: u8| [0, 10, 0, length, 0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let templates = [&header(36)[..], &[0, 2, 0, 20, 1, 0, 0, 3, 0, 8, 0, 4, 0, 12, 0, 4, 0, 1, 0, 4]].concat();
+    let data = [&header(32)[..], &[1, 0, 0, 16, 10, 1, 1, 1, 10, 2, 2, 2, 0, 0, 1, 0]].concat();
+    // flags, TSN, and a payload of whole words
+    let write = |name: &str, port: u8, chunks: &[(u8, u8, &[u8])]| {
+        let mut capture =
+            vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0];
+        for (flags, tsn, payload) in chunks {
+            let length = payload.len() as u8;
+            let mut packet = vec![0x45, 0, 0, 48 + length, 0, 1, 0, 0, 64, 132, 0, 0, 192, 0, 2, 9, 192, 0, 2, 1];
+            packet.extend([0x9c, 0x40, 0x12, port, 0, 0, 0, 7, 0, 0, 0, 0]);
+            packet.extend([0, *flags, 0, 16 + length, 0, 0, 0, *tsn, 0, 0, 0, 0, 0, 0, 0, 0]);
+            packet.extend(*payload);
+            for word in [1_700_000_001, 0, packet.len() as u32, packet.len() as u32] {
+                capture.extend(u32::to_le_bytes(word));
+            }
+            capture.extend(&packet);
+        }
+        let path = folder.path().join(name);
+        std::fs::write(&path, &capture).expect("a file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let file = write("one.pcap", 0x83, &[(3, 1, &templates[..]), (1, 3, &data[20..]), (2, 2, &data[..20])]);
+    let archive = folder.path().join("archive");
+    let output = ask(&archive, "import", &[file.as_str()]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let line = "1 SCTP association with 2 messages of IPFIX, 0 chunks missing in the capture, 0 octets skipped\n";
+    assert!(said.contains(line) && !said.contains("hint: weir meter"), "{said}");
+    let expected = "exporter,src_addr,dst_addr,bytes\n192.0.2.9,10.1.1.1,10.2.2.2,256\n";
+    check(&archive, "sql", &["-o", "csv", "SELECT exporter, src_addr, dst_addr, bytes FROM flows"], expected);
+    let encrypted = write("dtls.pcap", 0x84, &[(3, 1, &[22_u8, 254, 253, 0][..])]);
+    let output = ask(&folder.path().join("other"), "import", &[encrypted.as_str()]);
+    check_error(&output, &["1 SCTP association with DTLS to a port of IPFIX", "nothing could be read"]);
+    assert!(!text(&output.stderr).contains("hint: weir meter"), "{}", text(&output.stderr));
+}
+
 /// `docs/reference/cli.md` is what `--help` prints, of every command that the help of another one lists.
 #[test]
 fn the_reference_of_the_command_line_is_fresh() {

@@ -190,7 +190,7 @@ impl Search {
 
 /// Whether a message may begin here: version, length, and the sets agree as far as they are there. Of a whole message they
 /// fill it to its end.
-pub(super) fn may_begin(octets: &[u8]) -> bool {
+pub(in crate::capture) fn may_begin(octets: &[u8]) -> bool {
     let mut search = Search { octets_walked: 0, sets_left: octets.len() };
     ipfix::message_length(octets).is_some_and(|length| search.look(octets, length) == Sets::Fit)
 }

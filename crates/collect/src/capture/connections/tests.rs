@@ -1,4 +1,5 @@
 use super::*;
+use crate::capture::stream_table::{CLOSED_MAX, OCTETS_MAX, SESSIONS_MAX, UNDECIDED_MAX};
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -37,7 +38,7 @@ struct Capture {
 
 impl Capture {
     fn new(port: Option<u16>) -> Self {
-        Self { connections: Connections::new(port), acknowledged: 0, seen: Vec::new() }
+        Self { connections: Connections::new(ExportPort::new(port)), acknowledged: 0, seen: Vec::new() }
     }
 
     /// Sends a segment, and returns what came of it.
@@ -162,11 +163,11 @@ fn other_traffic_is_no_export_and_nothing_is_kept_of_it() {
     }
     // a segment that begins as a message does, and goes on as none
     capture.send((50_000, 80), 2, ACK, &message(1)[..20]);
-    assert_eq!(capture.connections.connections.len(), 1);
+    assert_eq!(capture.connections.streams.sizes()[0], 1);
     let other = [0, 10, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 10, 7, 7];
     capture.send((50_001, 80), 2, ACK, &other);
     capture.send((50_001, 80), 24, ACK, &[7; 60]);
-    assert_eq!(capture.connections.connections.len(), 1);
+    assert_eq!(capture.connections.streams.sizes()[0], 1);
     assert_eq!((capture.finish(), capture.report()), (vec![], ConnectionReport::default()));
 }
 
@@ -280,7 +281,7 @@ fn connections_that_begin_and_send_nothing_keep_no_session_out() {
     for port in 1..=3_000 {
         capture.send((port, 80), 1, SYN, b"");
     }
-    assert_eq!(capture.connections.connections.len(), 1 + UNDECIDED_MAX);
+    assert_eq!(capture.connections.streams.sizes()[0], 1 + UNDECIDED_MAX);
     assert_eq!(capture.send(EXPORT, 21, ACK, &message(2)), [Message(40_000, 2)]);
 }
 
@@ -290,9 +291,8 @@ fn the_oldest_of_too_many_sessions_is_given_up() {
     for port in 1..=1_500 {
         assert_eq!(capture.send((port, 4739), 0, ACK, &message(1)), [Message(port, 1)]);
     }
-    let Connections { connections, undecided, sessions, destinations, .. } = &capture.connections;
-    let sizes = [connections.len(), undecided.len(), sessions.len(), destinations.len()];
-    assert_eq!(sizes, [SESSIONS_MAX, 0, SESSIONS_MAX, SESSIONS_MAX]);
+    let Connections { streams, destinations, .. } = &capture.connections;
+    assert_eq!((streams.sizes(), destinations.len()), ([SESSIONS_MAX, 0, SESSIONS_MAX, 0], SESSIONS_MAX));
     assert_eq!(capture.report().sessions_given_up, 1_500 - SESSIONS_MAX as u64);
     // it may go on
     assert_eq!(capture.send((1, 4739), 21, ACK, &message(2)), [Message(1, 2)]);
@@ -307,9 +307,8 @@ fn connections_that_have_ended_or_cannot_be_read_keep_no_session_out() {
         assert_eq!(capture.send((port, 4739), 0, ACK | FIN, &message(1)), [Message(port, 1), End(port)]);
         capture.send((port, 4740), 0, ACK, &[22, 3, 1, 0, 200, 1]);
     }
-    let Connections { connections, sessions, closed, destinations, .. } = &capture.connections;
-    let sizes = [connections.len(), sessions.len(), closed.len(), destinations.len()];
-    assert_eq!(sizes, [1 + CLOSED_MAX, 1, CLOSED_MAX, 1]);
+    let Connections { streams, destinations, .. } = &capture.connections;
+    assert_eq!((streams.sizes(), destinations.len()), ([1 + CLOSED_MAX, 0, 1, CLOSED_MAX], 1));
     assert_eq!(capture.send(EXPORT, 30, ACK, &octets[30..]), [Message(40_000, 2), Message(40_000, 3)]);
     let expected =
         ConnectionReport { sessions: 2_001, sessions_encrypted: 2_000, messages: 2_003, ..ConnectionReport::default() };
@@ -343,8 +342,8 @@ fn a_connection_that_sends_late_is_a_session_as_others_are() {
         assert_eq!(capture.send((port, 4739), 1, ACK, &message(1)), [End(port), Message(port, 1)]);
         assert_eq!(capture.send((port, 4739), 22, ACK, &message(2)), [Message(port, 2)]);
     }
-    let Connections { sessions, destinations, .. } = &capture.connections;
-    assert_eq!([sessions.len(), destinations.len()], [SESSIONS_MAX; 2]);
+    let Connections { streams, destinations, .. } = &capture.connections;
+    assert_eq!([streams.sizes()[2], destinations.len()], [SESSIONS_MAX; 2]);
     assert_eq!(capture.report().sessions_given_up, 1_000);
 }
 
@@ -356,23 +355,18 @@ fn octets_of_all_connections_are_limited() {
         capture.send((port, 4739), 0, ACK, &message(1));
         for number in 0..17 {
             capture.send((port, 4739), 1_000 + number * 60_000, ACK, &octets);
-            assert!(capture.connections.octets_held <= OCTETS_MAX);
+            assert!(capture.connections.streams.octets_held() <= OCTETS_MAX);
         }
     }
-    let known = &capture.connections.connections;
-    assert_eq!(known.values().map(|known| known.stream.octets_held()).sum::<usize>(), capture.connections.octets_held);
-    // what holds octets is found without a look at the others
-    let mut holders: Vec<_> = known.iter().filter(|(_, known)| known.stream.octets_held() > 0).collect();
-    holders.sort_by_key(|(_, known)| known.number);
-    assert!(holders.iter().map(|(key, _)| *key).eq(capture.connections.holders.values()) && holders.len() < 70);
+    let holders = capture.connections.streams.checked_holders();
+    assert!(holders.len() < 70);
     assert!(capture.report().octets_skipped > 30 << 20);
     // what is not known to be an export is the first to lose its octets
-    let holders = capture.connections.holders.clone();
     capture.send((200, 4739), 0, SYN, b"");
     for number in 0..17 {
         capture.send((200, 4739), 1_000 + number * 60_000, ACK, &octets);
     }
-    assert_eq!(capture.connections.holders, holders);
+    assert_eq!(capture.connections.streams.checked_holders(), holders);
     // who lost them goes on
     assert_eq!(capture.send((1, 4739), 1_000 + 17 * 60_000, ACK, &message(2)), [Message(1, 2)]);
 }

@@ -1,11 +1,12 @@
-//! What an octet of a capture may cost before anything of it is decoded: connections are put together, and messages are looked for
-//! in what comes of them.
+//! What an octet of a capture may cost before anything of it is decoded: connections and associations are put together, and messages
+//! are looked for in what comes of them.
 //!
 //! Memory has fixed limits there, and is not measured.
 
 use weir_collect::capture::read_exports;
 
 use super::{ROUNDS, TIMES_MAX, TRIES, cost, now, ordinary};
+use crate::associations::{E, add, data_chunk, init};
 use crate::captured::Capture;
 
 const FIN: u8 = 1;
@@ -107,6 +108,27 @@ fn octets_that_wait_sent_again() -> Capture {
     capture
 }
 
+/// Ends of messages, an octet each, that wait for a chunk before them, again and again.
+fn chunks_that_wait_sent_again() -> Capture {
+    let mut capture = Capture::new();
+    add(&mut capture, 40_000, 1, &[data_chunk(E, 1, 0, &[1])]);
+    let chunks: Vec<Vec<u8>> = (100..4_100).map(|tsn| data_chunk(E, tsn, 0, &[1])).collect();
+    for _ in 0..20 {
+        chunks.chunks(60).for_each(|chunks| add(&mut capture, 40_000, 1, chunks));
+    }
+    capture
+}
+
+/// Associations by the thousand, of which each has one chunk.
+fn associations_that_only_begin() -> Capture {
+    let mut capture = Capture::new();
+    for port in 1..=20_000 {
+        add(&mut capture, port, 0, &[init(1)]);
+        add(&mut capture, port, 7, &[data_chunk(E, 1, 0, &[1])]);
+    }
+    capture
+}
+
 #[test]
 fn no_octet_of_a_capture_costs_much_more_than_others() {
     let loads = [
@@ -116,6 +138,8 @@ fn no_octet_of_a_capture_costs_much_more_than_others() {
         ("the last octet sent again", the_last_octet_sent_again()),
         ("messages that fail one after the other", messages_that_fail_one_after_the_other()),
         ("octets that wait sent again", octets_that_wait_sent_again()),
+        ("chunks that wait sent again", chunks_that_wait_sent_again()),
+        ("associations that only begin", associations_that_only_begin()),
     ];
     let mut failures = Vec::new();
     for (name, capture) in loads {
