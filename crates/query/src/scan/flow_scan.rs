@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rand::seq::SliceRandom;
 use weir_archive::{Segment, Snapshot, TailFrame};
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
@@ -38,6 +39,7 @@ pub struct FlowScan {
     unit_pages_max: usize,
     /// One of `one_of` pages and deliveries that may have selected flows is read.
     one_of: usize,
+    is_in_random_order: bool,
     progress: Arc<Progress>,
     state: Mutex<State>,
     planned: Condvar,
@@ -112,11 +114,24 @@ impl FlowScan {
             batches: sources.batches.clone(),
             unit_pages_max: UNIT_PAGES_MAX,
             one_of: 1,
+            is_in_random_order: false,
             progress: Arc::clone(progress),
             state: Mutex::default(),
             planned: Condvar::new(),
             snapshot: sources.snapshot.clone(),
         }
+    }
+
+    /// The same flows in units of one page, in an order that is drawn anew for each scan and that nobody can guess: where a page
+    /// lies in its segment depends on the addresses in it. One segment comes after the other, so that few are open, and the tail
+    /// last.
+    pub fn in_random_order(self) -> Self {
+        let mut scan = Self { is_in_random_order: true, ..self.with_unit_pages_max(1) };
+        let random = &mut rand::rng();
+        scan.segments.shuffle(random);
+        scan.frames.shuffle(random);
+        scan.batches.shuffle(random);
+        scan
     }
 
     /// The same flows in units of at most so many pages.
@@ -202,7 +217,12 @@ impl FlowScan {
             plan((segment, self.snapshot.as_deref()), (&self.wanted, every), &self.progress, length)
         }));
         match planned.unwrap_or_else(|panic| Err(QueryError::Panicked(reason(&*panic)))) {
-            Ok(units) => units,
+            Ok(mut units) => {
+                if self.is_in_random_order {
+                    units.make_contiguous().shuffle(&mut rand::rng());
+                }
+                units
+            }
             Err(error) => VecDeque::from([UnitContent::Failed(Mutex::new(Some(error)))]),
         }
     }

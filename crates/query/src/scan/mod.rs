@@ -6,7 +6,7 @@
 //! * **Exact.** [`ScanUnit::read`] gives the rows that pass, and no others; nothing is left to be filtered.
 //! * **Ordered.** Units are numbered from 0 without gaps. A larger number is later in the archive, and the rows of a unit
 //!   come in the order of the archive. Numbers and contents of units depend on the snapshot and the question only: not
-//!   on threads, and not on who takes which unit.
+//!   on threads, and not on who takes which unit. A scan [in random order](FlowScan::in_random_order) is the exception.
 //! * **Lazy.** A segment is looked at when a unit of it is asked for, at most [`SEGMENTS_AHEAD_MAX`] segments before
 //!   their turn. A file is opened with the first unit that is read and closed with the last one that is dropped. So open
 //!   files and memory grow with the units that a caller keeps, not with the segments of the archive.

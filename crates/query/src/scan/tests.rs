@@ -137,6 +137,41 @@ fn units_do_not_depend_on_threads() {
     }
 }
 
+/// The rows of a scan, unit by unit.
+fn read_units(scan: &FlowScan) -> Vec<Vec<String>> {
+    let mut decoder = PageDecoder::new().expect("a decoder");
+    let mut units = Vec::new();
+    while let Some(unit) = scan.next_unit().expect("goes on") {
+        assert_eq!(unit.number(), units.len() as u64);
+        let mut rows = Vec::new();
+        let add = |batch: weir_flow::FlowBatch| {
+            rows.push(format!("{:?}", batch.record_batch()));
+            Ok(())
+        };
+        unit.read(&mut decoder, add).expect("read");
+        units.push(rows);
+    }
+    units
+}
+
+#[test]
+fn pages_come_in_random_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let snapshot = archive(folder.path(), 200_000, 1 << 20);
+    let (window, columns) = (TimeWindow::default(), [Column::SrcAddr, Column::Bytes]);
+    let scan = || FlowScan::new(&snapshot, &window, Predicate::True, columns, &Arc::default());
+    let sorted = |mut units: Vec<Vec<String>>| {
+        units.sort_unstable();
+        units
+    };
+    let [ordered, first, second] = [scan().with_unit_pages_max(1), scan().in_random_order(), scan().in_random_order()]
+        .map(|scan| read_units(&scan));
+    assert!(ordered.len() > 20, "{} pages", ordered.len());
+    assert!(ordered != first && ordered != second && first != second, "of as many orders two are the same");
+    let expected = sorted(ordered);
+    assert!(sorted(first) == expected && sorted(second) == expected);
+}
+
 #[test]
 fn a_scan_that_is_stopped_plans_no_further_segment() {
     let folder = tempfile::tempdir().expect("a folder");

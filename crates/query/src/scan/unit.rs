@@ -36,7 +36,8 @@ pub(super) enum UnitContent {
 }
 
 impl ScanUnit {
-    /// Its number among all units of the scan, from 0 in the order of the archive.
+    /// Its number among all units of the scan, from 0 in the order that they are given out in: that of the archive, unless the
+    /// scan is [in random order](super::FlowScan::in_random_order).
     pub fn number(&self) -> u64 {
         self.number
     }

@@ -13,6 +13,8 @@ mod width;
 
 use datafusion::error::DataFusionError;
 
+pub(crate) use width::octets_of_batch;
+
 /// Smallest allowance of a batch, in octets: flows with all their columns have some 700 octets each.
 const BATCH_OCTETS_MIN: usize = 8 << 20;
 /// Smallest allowance of a value that is repeated for each row of a batch, in octets.

@@ -10,7 +10,7 @@ pub(super) fn octets(array: &dyn Array) -> usize {
 }
 
 /// Octets of a batch.
-pub(super) fn octets_of_batch(batch: &RecordBatch) -> usize {
+pub(crate) fn octets_of_batch(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|values| octets(values)).sum()
 }
 

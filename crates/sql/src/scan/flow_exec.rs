@@ -24,6 +24,7 @@ use weir_query::scan::{FlowScan, ScanSpec};
 use weir_query::{FlowSources, Progress, TimeWindow};
 
 use super::flow_stream::FlowStream;
+use super::row_mixer::RowMixer;
 use crate::Pseudonyms;
 
 /// Rows that are worth a partition of their own.
@@ -50,7 +51,7 @@ pub struct FlowScanExec {
     pub(super) predicate: Predicate,
     pub(super) columns: Arc<[Column]>,
     pub(super) limit: Option<usize>,
-    /// What addresses are replaced by, in what is handed on.
+    /// What addresses are replaced by, in what is handed on. The order of rows is random then: that of the archive is by addresses.
     pub(super) pseudonyms: Option<Arc<Pseudonyms>>,
     pub(super) sharing: Sharing,
     properties: Arc<PlanProperties>,
@@ -162,7 +163,9 @@ impl FlowScanExec {
         let segments = self.segments.to_vec();
         let sources = FlowSources::of_segments(&self.snapshot, segments, self.has_tail);
         let spec = ScanSpec::of(self.predicate.clone(), &TimeWindow::default(), columns);
-        Arc::new(FlowScan::of(&sources, spec, progress))
+        let scan = FlowScan::of(&sources, spec, progress);
+        // scans of several processes, which must agree on the numbers of units, have no pseudonyms
+        Arc::new(if self.pseudonyms.is_some() { scan.in_random_order() } else { scan })
     }
 
     /// The columns that are read: what is hidden stays where it is.
@@ -270,7 +273,10 @@ impl ExecutionPlan for FlowScanExec {
         let scan = self.scan_of_partition(partition, &progress);
         let only = (self.sharing == Sharing::Numbers).then(|| (partition as u64, self.partitions() as u64));
         let stream = FlowStream::new(scan, only, Arc::clone(&self.columns), self.schema(), self.limit)?;
-        let stream = stream.seen_as(self.pseudonyms.as_deref());
+        let stream = match self.pseudonyms.as_deref() {
+            Some(pseudonyms) => stream.seen_as(pseudonyms, RowMixer::new(&context, partition, self.partitions())),
+            None => stream,
+        };
         Ok(Box::pin(stream.with_metrics(&self.metrics, partition)))
     }
 

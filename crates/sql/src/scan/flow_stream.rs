@@ -18,6 +18,7 @@ use weir_flow::{Column, FlowBatch};
 use weir_query::QueryError;
 use weir_query::scan::{FlowScan, PageDecoder};
 
+use super::row_mixer::RowMixer;
 use crate::Pseudonyms;
 use crate::view::Images;
 
@@ -33,7 +34,9 @@ pub(super) struct FlowStream {
     left: usize,
     decoder: PageDecoder,
     images: Option<Images>,
-    /// Batches of the last unit.
+    /// Mixes rows whose order would tell of addresses that are replaced.
+    mixer: Option<RowMixer>,
+    /// Batches of the last unit, or of several that were mixed.
     waiting: VecDeque<RecordBatch>,
     counters: Option<Counters>,
 }
@@ -53,12 +56,15 @@ impl FlowStream {
     ) -> Result<Self> {
         let decoder = PageDecoder::new().map_err(DataFusionError::IoError)?;
         let left = limit.unwrap_or(usize::MAX);
-        Ok(Self { scan, only, columns, schema, left, decoder, images: None, waiting: VecDeque::new(), counters: None })
+        let (images, mixer, waiting, counters) = (None, None, VecDeque::new(), None);
+        Ok(Self { scan, only, columns, schema, left, decoder, images, mixer, waiting, counters })
     }
 
-    /// Whose addresses are replaced.
-    pub(super) fn seen_as(self, pseudonyms: Option<&Pseudonyms>) -> Self {
-        Self { images: pseudonyms.map(Pseudonyms::images), ..self }
+    /// Whose addresses are replaced, and whose rows `mixer` mixes.
+    pub(super) fn seen_as(self, pseudonyms: &Pseudonyms, mixer: RowMixer) -> Self {
+        // rows without columns are all the same
+        let mixer = (!self.columns.is_empty()).then_some(mixer);
+        Self { images: Some(pseudonyms.images()), mixer, ..self }
     }
 
     pub(super) fn with_metrics(self, metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
@@ -67,19 +73,31 @@ impl FlowStream {
         Self { counters: Some(Counters { baseline, rows_tested }), ..self }
     }
 
-    /// Reads the next unit; whether there was one.
+    /// Reads the next unit, or at the end takes the rows that still wait to be mixed; whether there was anything.
     fn read_unit(&mut self) -> Result<bool, QueryError> {
         let _timer = self.counters.as_ref().map(|counters| counters.baseline.elapsed_compute().timer());
-        let Some(unit) = self.scan.next_unit()? else { return Ok(false) };
+        let Some(unit) = self.scan.next_unit()? else {
+            let Some(mixer) = self.mixer.take() else { return Ok(false) };
+            self.waiting.extend(mixer.rest()?);
+            return Ok(true);
+        };
         if self.only.is_some_and(|(own, all)| unit.number() % all != own) {
             return Ok(true);
         }
         let (columns, schema, waiting) = (&self.columns, &self.schema, &mut self.waiting);
-        let images = &mut self.images;
+        let (images, mixer) = (&mut self.images, &mut self.mixer);
         unit.read(&mut self.decoder, |batch| {
-            waiting.push_back(in_schema(&batch, columns, schema, images.as_mut())?);
+            let rows = in_schema(&batch, columns, schema, images.as_mut())?;
+            if let Some(mixer) = mixer.as_mut() {
+                mixer.add(rows);
+            } else {
+                waiting.push_back(rows);
+            }
             Ok(())
         })?;
+        if let Some(mixer) = &mut self.mixer {
+            self.waiting.extend(mixer.half()?);
+        }
         if let Some(counters) = &self.counters {
             counters.rows_tested.add(unit.rows());
         }

@@ -12,6 +12,7 @@ pub(crate) mod encoded;
 pub(crate) mod flow_exec;
 mod flow_stream;
 mod predicate;
+mod row_mixer;
 pub(crate) mod rows_exec;
 mod segments;
 mod table;

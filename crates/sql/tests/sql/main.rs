@@ -20,4 +20,5 @@ mod slt;
 mod tables;
 mod timelines;
 mod versions;
+mod view_order;
 mod views;
