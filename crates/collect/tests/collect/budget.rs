@@ -670,6 +670,8 @@ fn no_octet_costs_much_more_than_others() {
         ("domains of a connection, beyond the burst", domains_of_a_connection(Burst::IsUsedUp)),
         ("domains of a connection that ends, beyond the burst", domains_of_a_connection_that_ends(Burst::IsUsedUp)),
         ("new samplers, beyond what is remembered", new_samplers(Burst::IsUsedUp)),
+        ("withdrawals", withdrawals(false)),
+        ("small templates that change in one set", small_templates_that_change()),
     ];
     let dear = [
         ("options that change", options_that_change(Burst::IsLeft)),
@@ -678,8 +680,6 @@ fn no_octet_costs_much_more_than_others() {
         ("domains of a connection", domains_of_a_connection(Burst::IsLeft)),
         ("domains of a connection that ends", domains_of_a_connection_that_ends(Burst::IsLeft)),
         ("new samplers", new_samplers(Burst::IsLeft)),
-        ("withdrawals", withdrawals(false)),
-        ("small templates that change in one set", small_templates_that_change()),
         ("small templates that change and are used", small_templates_that_change_and_are_used()),
         ("lists over fields without octets", lists_over_fields_without_octets()),
         ("Selection Sequences", selection_sequences()),
