@@ -29,6 +29,7 @@ use crate::control::{QueryControl, Watch};
 use crate::enrichment::{self, Enrichment, LoadedNames};
 use crate::exact_numbers::ExactNumbers;
 use crate::inet::AddressTypes;
+use crate::lengths::LengthsOfTime;
 use crate::limits::batches::BoundBatches;
 use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
@@ -509,6 +510,7 @@ pub(crate) fn session(
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(AddressLiterals));
     rules.insert(1, Arc::new(NamedValues { zone: options.zone.clone(), is_standing }));
+    rules.insert(2, Arc::new(LengthsOfTime));
     if options.enrichment.has_versions() {
         rules.insert(2, Arc::new(TimesOfFlows { tables: Arc::clone(&options.enrichment) }));
     }

@@ -33,12 +33,14 @@ pub mod view;
 pub mod why_empty;
 
 mod ask;
+mod compared;
 mod contents;
 mod describe;
 mod exact_numbers;
 mod explain;
 mod headings;
 mod inet;
+mod lengths;
 mod limits;
 mod literals;
 mod masking;
