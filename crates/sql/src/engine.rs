@@ -27,6 +27,7 @@ use weir_series::SeriesStore;
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
 use crate::enrichment::{self, Enrichment, LoadedNames};
+use crate::exact_literals::ExactLiterals;
 use crate::exact_numbers::ExactNumbers;
 use crate::inet::AddressTypes;
 use crate::lengths::LengthsOfTime;
@@ -511,6 +512,7 @@ pub(crate) fn session(
     rules.insert(0, Arc::new(AddressLiterals));
     rules.insert(1, Arc::new(NamedValues { zone: options.zone.clone(), is_standing }));
     rules.insert(2, Arc::new(LengthsOfTime));
+    rules.insert(3, Arc::new(ExactLiterals));
     if options.enrichment.has_versions() {
         rules.insert(2, Arc::new(TimesOfFlows { tables: Arc::clone(&options.enrichment) }));
     }

@@ -36,6 +36,7 @@ mod ask;
 mod compared;
 mod contents;
 mod describe;
+mod exact_literals;
 mod exact_numbers;
 mod explain;
 mod headings;
@@ -57,6 +58,7 @@ mod statement_size;
 mod text_arguments;
 mod threads;
 mod times_of_flows;
+mod unanswered;
 mod values;
 
 pub use answer::{Answer, AnswerStream};

@@ -214,6 +214,9 @@ fn place_of(sql: &str, diagnostic: &Diagnostic, original: &dyn Fn(u64, u64) -> u
 }
 
 fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagnostic>, tables: &[&str]) -> Mistake {
+    if let Some((message, hint)) = message.split_once("\nhint: ") {
+        return Mistake { message: message.to_owned(), place, hint: Some(hint.to_owned()) };
+    }
     if let Some(name) = message.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found")) {
         let name = name.rsplit('.').next().unwrap_or(name);
         let hint = nearest(name, tables.iter().copied());

@@ -120,6 +120,34 @@ fn arithmetic_of_smaller_numbers_is_exact() {
     );
 }
 
+/// Literals that a double does not hold: with a point, or beyond 64 bits.
+#[test]
+fn counters_are_compared_exactly_with_any_literal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    let cases = [
+        ("bytes = 18446744073709551616", "0"),
+        ("bytes < 18446744073709551616", "3"),
+        ("bytes <> (18446744073709551616)", "3"),
+        ("bytes > 9223372036854775807.0", "1"),
+        ("bytes >= 9223372036854775807.0", "2"),
+        ("bytes = 9223372036854775806.5", "0"),
+        ("bytes = 1.8446744073709551616e19", "0"),
+        ("bytes BETWEEN 100 AND 9223372036854775806.9", "1"),
+        ("bytes IN (9223372036854775808.0, 100)", "1"),
+        ("bytes IS NOT DISTINCT FROM 9223372036854775807.0", "1"),
+        ("CASE bytes WHEN 9223372036854775807.0 THEN 1 END = 1", "1"),
+        ("bytes - bytes_reverse > -9223372036854775809.5", "3"),
+        ("CAST(packets AS DOUBLE) = 18446744073709551616.0", "1"),
+        ("bytes > 99.5 AND bytes < 100.5", "1"),
+    ];
+    for (condition, expected) in cases {
+        let sql = format!("SELECT count(*) FROM flows WHERE {condition}");
+        answers(&engine, &[(sql.as_str(), &[expected])]);
+    }
+    answers(&engine, &[("SELECT avg(bytes) > 1000000000000000.5 FROM flows", &["true"])]);
+}
+
 /// A product beyond 38 digits is said to be one, and is no other number.
 #[test]
 fn a_product_that_has_no_room_is_an_error() {
