@@ -6,6 +6,7 @@ mod addresses;
 mod community;
 mod elements;
 mod flow_filter;
+mod length_parts;
 mod lengths;
 mod names;
 mod rates;
@@ -212,6 +213,7 @@ pub(crate) fn address_arguments(name: &str) -> usize {
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     note_saturation(state, &SaturationFlag::default())?;
     wide_times::register(state)?;
+    length_parts::register(state)?;
     ALL.iter().try_for_each(|function| state.register_udf(Arc::clone(function)).map(drop))
 }
 
