@@ -158,6 +158,25 @@ fn a_product_that_has_no_room_is_an_error() {
     answers(&engine, &[("SELECT max(CAST(bytes AS DOUBLE) * packets) > 3.4e38 FROM flows", &["true"])]);
 }
 
+/// A counter is cut whether it is divided by a counter or by a literal, so that `GROUP BY bytes / 1000` makes bins.
+#[test]
+fn counters_are_divided_as_whole_numbers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    answers(
+        &engine,
+        &[
+            (
+                "SELECT bytes / 7, sum(bytes) / 3, 1000 / packets FROM flows WHERE bytes = 100 GROUP BY bytes, packets",
+                &["14,33,333"],
+            ),
+            ("SELECT bytes / 10000000000000000000 FROM flows ORDER BY bytes", &["0", "0", "1"]),
+            ("SELECT bytes / 1000, count(*) FROM flows WHERE bytes = 100 GROUP BY bytes / 1000", &["0,1"]),
+            ("SELECT bytes / -8, bytes / 8.0 FROM flows WHERE bytes = 100", &["-12.5000,12.5"]),
+        ],
+    );
+}
+
 #[test]
 fn functions_of_counters_take_their_sums() {
     let folder = tempfile::tempdir().expect("a folder");
