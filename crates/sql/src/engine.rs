@@ -27,8 +27,10 @@ use weir_series::SeriesStore;
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
 use crate::enrichment::{self, Enrichment, LoadedNames};
+use crate::exact_literals::ExactLiterals;
 use crate::exact_numbers::ExactNumbers;
 use crate::inet::AddressTypes;
+use crate::lengths::LengthsOfTime;
 use crate::limits::batches::BoundBatches;
 use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
@@ -509,6 +511,8 @@ pub(crate) fn session(
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(AddressLiterals));
     rules.insert(1, Arc::new(NamedValues { zone: options.zone.clone(), is_standing }));
+    rules.insert(2, Arc::new(LengthsOfTime));
+    rules.insert(3, Arc::new(ExactLiterals));
     if options.enrichment.has_versions() {
         rules.insert(2, Arc::new(TimesOfFlows { tables: Arc::clone(&options.enrichment) }));
     }

@@ -3,7 +3,7 @@
 //! `DataFusion` computes them in the type of both sides. That of two counters has 64 bits and no sign, so `bytes - bytes_reverse`
 //! would be 18446744073709547716 where it is -3900, and `src_port - dst_port` would be a port. Here both sides become a type in
 //! which the result is exact: numbers of 64 bits with a sign where these have room for it, else decimals, which the engine takes
-//! by itself where one side is a literal. A product of two decimals that has more than 38 digits is an error.
+//! by itself where one side is a literal. A counter and a literal are divided as counters, so that the quotient is cut. A product of two decimals that has more than 38 digits is an error.
 //!
 //! This is a planner of expressions, and no rule of the analyzer: subqueries, unions and references to outer tables have the types
 //! of their columns from the time when they are planned, and a rule would have to mend all of them.
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, Result};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, Placeholder};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable};
@@ -34,6 +34,7 @@ impl ExprPlanner for ExactNumbers {
         let is_product = match expr.op {
             BinaryOperator::Plus | BinaryOperator::Minus => false,
             BinaryOperator::Multiply => true,
+            BinaryOperator::Divide => return Ok(PlannerResult::Original(cut_quotient(expr, schema))),
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let (left, right) = match (whole_type(&expr.left, schema), whole_type(&expr.right, schema)) {
@@ -49,6 +50,29 @@ impl ExprPlanner for ExactNumbers {
             expr.right = converted(expr.right, right, &exact);
         }
         Ok(PlannerResult::Original(expr))
+    }
+}
+
+/// A counter that is divided by a literal, or a literal by a counter: the engine would make decimals of both, as a literal has a
+/// sign, and cut the quotient of two counters only.
+fn cut_quotient(mut expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
+    let is_counter = |value: &Expr| whole_type(value, schema) == Some(DataType::UInt64);
+    if is_counter(&expr.left) {
+        expr.right = without_sign(expr.right);
+    } else if is_counter(&expr.right) {
+        expr.left = without_sign(expr.left);
+    }
+    expr
+}
+
+/// A literal that is not negative, as a counter.
+fn without_sign(value: Expr) -> Expr {
+    match value {
+        Expr::Literal(ScalarValue::Int64(Some(number)), metadata) => match u64::try_from(number) {
+            Ok(number) => Expr::Literal(ScalarValue::UInt64(Some(number)), metadata),
+            Err(_) => Expr::Literal(ScalarValue::Int64(Some(number)), metadata),
+        },
+        other => other,
     }
 }
 

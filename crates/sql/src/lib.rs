@@ -33,12 +33,15 @@ pub mod view;
 pub mod why_empty;
 
 mod ask;
+mod compared;
 mod contents;
 mod describe;
+mod exact_literals;
 mod exact_numbers;
 mod explain;
 mod headings;
 mod inet;
+mod lengths;
 mod limits;
 mod literals;
 mod masking;
@@ -55,6 +58,7 @@ mod statement_size;
 mod text_arguments;
 mod threads;
 mod times_of_flows;
+mod unanswered;
 mod values;
 
 pub use answer::{Answer, AnswerStream};

@@ -214,6 +214,9 @@ fn place_of(sql: &str, diagnostic: &Diagnostic, original: &dyn Fn(u64, u64) -> u
 }
 
 fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagnostic>, tables: &[&str]) -> Mistake {
+    if let Some((message, hint)) = message.split_once("\nhint: ") {
+        return Mistake { message: message.to_owned(), place, hint: Some(hint.to_owned()) };
+    }
     if let Some(name) = message.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found")) {
         let name = name.rsplit('.').next().unwrap_or(name);
         let hint = nearest(name, tables.iter().copied());
@@ -226,7 +229,11 @@ fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagno
         let hint = known.and_then(|known| nearest(name, std::iter::once(known.trim_end_matches('\''))));
         let lower = name.to_lowercase();
         let is_window = GROUPED_WINDOWS.contains(&lower.trim_end_matches("_start").trim_end_matches("_end"));
-        let hint = if is_window { Some(phrases::WINDOW_IN_FROM.to_owned()) } else { hint };
+        let hint = match lower.as_str() {
+            _ if is_window => Some(phrases::WINDOW_IN_FROM.to_owned()),
+            "mod" => Some("write a % b for the remainder".to_owned()),
+            _ => hint,
+        };
         return Mistake { message: format!("no function '{name}'"), place, hint };
     }
     if let Some(name) = message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found")) {
@@ -266,6 +273,10 @@ fn schema_mistake(sql: &str, error: &SchemaError, place: Option<Place>) -> Mista
             });
             if let Some(table) = field.relation.as_ref().filter(|_| is_of_no_table) {
                 return unknown_table(&table.to_string(), valid_fields, place);
+            }
+            if phrases::is_quantified(field.name()) {
+                let (message, hint) = phrases::SUBQUERY_PLACE;
+                return Mistake { message: message.to_owned(), place: None, hint: Some(hint.to_owned()) };
             }
             let meant = other_names::meant(field.name(), &names).map(|meant| format!("did you mean {meant}?"));
             let hint = meant.or_else(|| phrases::unknown_name(sql, field.name(), !names.is_empty()));

@@ -25,7 +25,7 @@ use weir_query::Progress;
 use crate::headings::Headings;
 use crate::inet::{Shift, respelled};
 use crate::parameters::{self, ParameterValue, StatementDescription};
-use crate::{describe, explain, statement_size};
+use crate::{describe, exact_literals, explain, statement_size, unanswered};
 
 /// A statement that would change something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,6 +115,7 @@ impl Parsed {
         };
         refuse_changes(&statement, text)?;
         statement_size::check_reads(&statement)?;
+        unanswered::check(&statement)?;
         Ok(Self { statement, quoted: Quoted { words, respelled } })
     }
 
@@ -246,7 +247,8 @@ fn with_quoted_end(text: &str) -> Option<(String, Vec<Location>)> {
     (!quoted.is_empty()).then_some((again, quoted))
 }
 
-async fn planned(context: &SessionContext, statement: Statement) -> Result<LogicalPlan> {
+async fn planned(context: &SessionContext, mut statement: Statement) -> Result<LogicalPlan> {
+    exact_literals::keep_texts(&mut statement);
     let plan = context.state().statement_to_plan(statement).await?;
     statement_size::check_plan(&plan)?;
     let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

@@ -10,19 +10,18 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::expr::{Between, Case, Cast, InList, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, lit};
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, lit};
 use datafusion::optimizer::AnalyzerRule;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Zoned};
 use weir_flow::{PROTOCOLS, SERVICES, service_port};
 use weir_query::times;
 
-use crate::literals::{BadLiteral, Unfit, is_comparison, name_of, text_of};
+use crate::compared::{align_compared, rewrite_expressions};
+use crate::literals::{BadLiteral, Unfit, name_of, text_of};
 use crate::mistake::phrases::time_hint;
 
 /// Letters of the control bits of TCP, from the highest.
@@ -137,55 +136,13 @@ impl AnalyzerRule for NamedValues {
         // of a machine that does not say where it is, which the engine does not know as a zone
         let zone = if self.zone.is_unknown() { TimeZone::UTC } else { self.zone.clone() };
         let clock = Clock { now: Zoned::now().with_time_zone(zone), is_standing: self.is_standing };
-        Ok(plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &clock))?.data)
+        let rewrite_plan = |plan| rewrite_expressions(plan, |expression, schema| rewrite(expression, schema, &clock));
+        Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data)
     }
-}
-
-fn rewrite_plan(plan: LogicalPlan, clock: &Clock) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-    }
-    let names = NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expression| {
-        let name = names.save(&expression);
-        let rewritten = expression.transform_up(|expression| rewrite(expression, &schema, clock))?;
-        Ok(rewritten.update_data(|expression| name.restore(expression)))
-    })?;
-    if rewritten.transformed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
 }
 
 fn rewrite(expression: Expr, schema: &DFSchema, clock: &Clock) -> Result<Transformed<Expr>> {
     match expression {
-        Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
-            let BinaryExpr { left, op, right } = binary;
-            let pair = align(vec![*left, *right], schema, clock)?;
-            pair.transform_data(|pair| {
-                let [left, right] = three_or_two(pair)?;
-                Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr::new(left.into(), op, right.into()))))
-            })
-        }
-        Expr::Between(Between { expr, negated, low, high }) => align(vec![*expr, *low, *high], schema, clock)?
-            .transform_data(|values| {
-                let [value, low, high] = three_or_two(values)?;
-                Ok(Transformed::no(Expr::Between(Between::new(value.into(), negated, low.into(), high.into()))))
-            }),
-        Expr::InList(InList { expr, list, negated }) => {
-            let values = std::iter::once(*expr).chain(list).collect();
-            align(values, schema, clock)?.transform_data(|mut values| {
-                let expr = values.remove(0);
-                Ok(Transformed::no(Expr::InList(InList::new(Box::new(expr), values, negated))))
-            })
-        }
-        Expr::Case(Case { expr: Some(base), when_then_expr, else_expr }) => {
-            let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
-            let values = std::iter::once(*base).chain(whens.into_iter().map(|when| *when)).collect();
-            align(values, schema, clock)?.transform_data(|mut values| {
-                let base = Some(Box::new(values.remove(0)));
-                let pairs = values.into_iter().map(Box::new).zip(thens).collect();
-                Ok(Transformed::no(Expr::Case(Case { expr: base, when_then_expr: pairs, else_expr })))
-            })
-        }
         // TIMESTAMP '2026-11-21 08:30'
         Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Timestamp(..)) => {
             text_of(&expr).map_or(Ok(()), |text| clock.check(text))?;
@@ -204,7 +161,7 @@ fn rewrite(expression: Expr, schema: &DFSchema, clock: &Clock) -> Result<Transfo
             check_pattern(&call)?;
             Ok(by_local_days(call, schema, clock))
         }
-        other => Ok(Transformed::no(other)),
+        other => align_compared(other, |values| align(values, schema, clock)),
     }
 }
 
@@ -254,11 +211,6 @@ fn in_zone(time: Expr, clock: &Clock) -> Transformed<Expr> {
         }
         None => Transformed::no(time),
     }
-}
-
-fn three_or_two<const N: usize>(values: Vec<Expr>) -> Result<[Expr; N]> {
-    <[Expr; N]>::try_from(values)
-        .map_err(|_| datafusion::error::DataFusionError::Internal("values were aligned to another count".to_owned()))
 }
 
 /// Values that are compared with each other: literal texts become what the others are.

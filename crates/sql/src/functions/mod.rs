@@ -6,6 +6,8 @@ mod addresses;
 mod community;
 mod elements;
 mod flow_filter;
+mod length_parts;
+mod lengths;
 mod names;
 mod rates;
 mod sum;
@@ -182,6 +184,14 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     ]
 });
 
+/// What lengths of time are compared by; statements do not name it.
+static NANOSECONDS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::any(1, Volatility::Immutable);
+    let returns = DataType::Decimal128(38, 0);
+    let compute = lengths::nanoseconds;
+    Arc::new(ScalarUDF::from(RowFunction { name: "nanoseconds", signature, returns, compute }))
+});
+
 /// Names of the functions that look up what files know, see [`crate::enrichment`].
 pub(crate) const LOOK_UPS: [&str; 4] = ["country", "asn", "label", "if_name"];
 
@@ -203,6 +213,7 @@ pub(crate) fn address_arguments(name: &str) -> usize {
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     note_saturation(state, &SaturationFlag::default())?;
     wide_times::register(state)?;
+    length_parts::register(state)?;
     ALL.iter().try_for_each(|function| state.register_udf(Arc::clone(function)).map(drop))
 }
 
@@ -217,6 +228,11 @@ pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
         Some(function) => function.call(arguments),
         None => unreachable!("'{name}' is not in the table of functions"),
     }
+}
+
+/// The nanoseconds of a length of time, of months of 30 days and days of 24 hours.
+pub(crate) fn nanoseconds(length: Expr) -> Expr {
+    NANOSECONDS.call(vec![length])
 }
 
 /// `family(address)`.

@@ -9,8 +9,8 @@ use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuilder, Timesta
 use arrow::datatypes::TimestampMillisecondType;
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err, plan_err};
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, Unit};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+use jiff::{SignedDuration, Span, Timestamp, Unit};
 
 const DAY_MS: i64 = 86_400_000;
 /// Days from a Monday to 1970-01-01, which was a Thursday.
@@ -19,7 +19,7 @@ const MONDAY_TO_EPOCH: i64 = 3;
 /// How wide buckets are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
-    /// So many milliseconds, from local midnight or a whole part of it.
+    /// So many milliseconds of local time, which are counted from 1970.
     Millis(i64),
     /// So many local days.
     Days(i64),
@@ -77,9 +77,12 @@ impl Buckets {
         let local_day = ms.checked_add(offset_ms)?.div_euclid(DAY_MS);
         match self.width {
             Width::Millis(width) => {
-                let local = ms.checked_add(offset_ms)?;
-                // not kept: where clocks change, buckets of the same local times are twice there
-                return local.checked_sub(local.rem_euclid(width))?.checked_sub(offset_ms);
+                let start = self.local_begin(ms, offset_ms, width)?;
+                let next = start.checked_add(width)?;
+                // where clocks change, a bucket is longer or shorter
+                let is_plain = [start, next - 1].into_iter().all(|ms| self.offset_ms(ms) == Some(offset_ms));
+                self.last = if is_plain && width <= DAY_MS { (start, next) } else { (0, 0) };
+                return Some(start);
             }
             Width::Days(width) => {
                 let first = local_day - local_day.rem_euclid(width);
@@ -98,6 +101,33 @@ impl Buckets {
             }
         }
         Some(self.last.0)
+    }
+
+    fn offset_ms(&self, ms: i64) -> Option<i64> {
+        Some(i64::from(self.zone.to_offset(Timestamp::from_millisecond(ms).ok()?).seconds()) * 1000)
+    }
+
+    /// When the bucket of local times begins that a moment is in, whose offset from UTC this is.
+    fn local_begin(&self, ms: i64, offset_ms: i64, width: i64) -> Option<i64> {
+        let local = ms.checked_add(offset_ms)?;
+        let since_begin = local.rem_euclid(width);
+        let begin = local.checked_sub(since_begin)?;
+        let written = self.zone.to_datetime(Timestamp::from_millisecond(ms).ok()?);
+        let written = written.checked_sub(SignedDuration::from_millis(since_begin)).ok()?;
+        let at = |offset: Offset| begin.checked_sub(i64::from(offset.seconds()) * 1000);
+        match self.zone.to_ambiguous_timestamp(written).offset() {
+            AmbiguousOffset::Unambiguous { offset } => at(offset),
+            // hours that are there twice are two buckets each, and longer buckets have both
+            AmbiguousOffset::Fold { before, after } => {
+                let repeated_ms = (i64::from(before.seconds()) - i64::from(after.seconds())) * 1000;
+                if width <= repeated_ms { begin.checked_sub(offset_ms) } else { at(before) }
+            }
+            // clocks go over its begin: it begins when they do
+            AmbiguousOffset::Gap { .. } => {
+                let next = Timestamp::from_millisecond(ms.checked_add(1)?).ok()?;
+                Some(self.zone.preceding(next).next()?.timestamp().as_millisecond())
+            }
+        }
     }
 
     /// The moment that a local day begins, days counted from 1970-01-01.

@@ -13,6 +13,11 @@ pub(crate) const SEVERAL_STATEMENTS: &str = "these are several statements";
 /// What those are told who group by functions of windows.
 pub(super) const WINDOW_IN_FROM: &str = "a window is in FROM, and its times are columns: SELECT window_start, count(*) \
      FROM TUMBLE(flows, received, INTERVAL '1' MINUTE) GROUP BY 1";
+/// What is said of a subquery that the engine cannot take apart, and what to write.
+pub(super) const SUBQUERY_PLACE: (&str, &str) = (
+    "a subquery is not answered in this place",
+    "join it, as in FROM flows JOIN (SELECT ...) AS s ON ...; EXISTS, IN and ANY with a subquery are conditions of WHERE",
+);
 /// Words that begin a part of a statement.
 const CLAUSES: [&str; 9] = ["FROM", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "JOIN", "UNION", "BETWEEN"];
 /// Times that people write without quotes.
@@ -56,6 +61,9 @@ pub(super) fn refined(sql: &str, mistake: Mistake, notes: &[String]) -> Mistake 
 /// A mistake that no column of this question explains: what a name may stand for.
 pub(super) fn unknown_name(sql: &str, name: &str, has_columns: bool) -> Option<String> {
     let lower = name.to_lowercase();
+    if lower == "all" && sql.to_uppercase().contains("ORDER BY ALL") {
+        return Some("write the columns to sort by, or their numbers: ORDER BY 1, 2".to_owned());
+    }
     if TIME_WORDS.contains(&lower.as_str()) {
         return Some(format!("write times in quotes: '{lower}'"));
     }
@@ -75,10 +83,19 @@ pub(super) fn unknown_name(sql: &str, name: &str, has_columns: bool) -> Option<S
         .then(|| "write it with what it is of, such as sum(bytes) or count(*)".to_owned())
 }
 
+/// Whether the name is that of a comparison with a subquery, as in `src_port = ANY (SELECT ...)`.
+pub(super) fn is_quantified(name: &str) -> bool {
+    let upper = name.to_uppercase();
+    name.contains(['=', '<', '>']) && [" ANY", " ALL", " SOME"].iter().any(|word| upper.contains(word))
+}
+
 /// Whether the hint is one of the engine, in its own words.
 fn is_of_engine(mistake: &Mistake) -> bool {
     mistake.hint.as_ref().is_some_and(|hint| {
-        hint.starts_with("Either add") || hint.starts_with("this side") || hint.starts_with("has type")
+        hint.starts_with("Either add")
+            || hint.starts_with("this side")
+            || hint.starts_with("has type")
+            || hint.starts_with("perhaps you need to cast")
     })
 }
 
@@ -215,9 +232,18 @@ fn types(message: &str, notes: &[String]) -> Refined {
                 let hint = "AND and OR are between conditions, such as bytes > 0 AND packets > 0";
                 return Some(("these are numbers and no conditions".to_owned(), Some(hint.to_owned())));
             }
+            ("a length of time", "a number") | ("a number", "a length of time") => {
+                "write date_part('epoch', ...) for the seconds of a length of time, which are a number"
+            }
             _ => "cast one of both: CAST(... AS TEXT)",
         };
         return Some((format!("{left} does not go with {right}"), Some(hint.to_owned())));
+    }
+    if let Some(of) = message.strip_prefix("- cannot be used with ")
+        && of.starts_with("UInt")
+    {
+        let hint = "write it as a difference, such as 0 - bytes";
+        return Some(("a number without a sign has no minus before it".to_owned(), Some(hint.to_owned())));
     }
     if message.contains("in LIKE expression") || message.contains("in ILIKE expression") {
         let hint = "write protocol_name(protocol) LIKE 'TC%', or CAST(... AS TEXT) for other numbers";
@@ -296,6 +322,12 @@ fn clauses(message: &str) -> Refined {
         return Some((SEVERAL_STATEMENTS.to_owned(), Some(hint.to_owned())));
     }
     if let Some(what) = message.strip_prefix("this feature is not implemented: ") {
+        if what.starts_with("Physical plan does not support logical expression") {
+            let (message, hint) = SUBQUERY_PLACE;
+            let is_subquery =
+                ["ubquery", "Exists", "SetComparison", "OuterReference"].iter().any(|of| what.contains(of));
+            return is_subquery.then(|| (message.to_owned(), Some(hint.to_owned())));
+        }
         let hint = match what {
             "TOP" => Some("write LIMIT 10 at the end".to_owned()),
             "COUNT DISTINCT with multiple arguments" => {

@@ -49,7 +49,7 @@ use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
 use crate::limits::MemoryShares;
 use crate::mistake::{Mistake, phrases};
-use crate::{EngineError, describe, functions, scaling, statement_size};
+use crate::{EngineError, describe, exact_literals, functions, scaling, statement_size, unanswered};
 
 /// Divisor of the memory: cached answers about history may take this share, cached rows another one.
 const CACHE_PART: usize = 4;
@@ -160,8 +160,10 @@ async fn planned(context: &SessionContext, text: &str, setup: &QuerySetup) -> Re
         statement_size::check_text(&text, &GenericDialect {})?;
         let state = context.state();
         let dialect = state.config().options().sql_parser.dialect;
-        let statement = state.sql_to_statement(&text, &dialect)?;
+        let mut statement = state.sql_to_statement(&text, &dialect)?;
         statement_size::check_reads(&statement)?;
+        unanswered::check(&statement)?;
+        exact_literals::keep_texts(&mut statement);
         let plan = state.statement_to_plan(statement).await?;
         statement_size::check_plan(&plan)?;
         let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

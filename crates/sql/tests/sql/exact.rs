@@ -120,6 +120,34 @@ fn arithmetic_of_smaller_numbers_is_exact() {
     );
 }
 
+/// Literals that a double does not hold: with a point, or beyond 64 bits.
+#[test]
+fn counters_are_compared_exactly_with_any_literal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    let cases = [
+        ("bytes = 18446744073709551616", "0"),
+        ("bytes < 18446744073709551616", "3"),
+        ("bytes <> (18446744073709551616)", "3"),
+        ("bytes > 9223372036854775807.0", "1"),
+        ("bytes >= 9223372036854775807.0", "2"),
+        ("bytes = 9223372036854775806.5", "0"),
+        ("bytes = 1.8446744073709551616e19", "0"),
+        ("bytes BETWEEN 100 AND 9223372036854775806.9", "1"),
+        ("bytes IN (9223372036854775808.0, 100)", "1"),
+        ("bytes IS NOT DISTINCT FROM 9223372036854775807.0", "1"),
+        ("CASE bytes WHEN 9223372036854775807.0 THEN 1 END = 1", "1"),
+        ("bytes - bytes_reverse > -9223372036854775809.5", "3"),
+        ("CAST(packets AS DOUBLE) = 18446744073709551616.0", "1"),
+        ("bytes > 99.5 AND bytes < 100.5", "1"),
+    ];
+    for (condition, expected) in cases {
+        let sql = format!("SELECT count(*) FROM flows WHERE {condition}");
+        answers(&engine, &[(sql.as_str(), &[expected])]);
+    }
+    answers(&engine, &[("SELECT avg(bytes) > 1000000000000000.5 FROM flows", &["true"])]);
+}
+
 /// A product beyond 38 digits is said to be one, and is no other number.
 #[test]
 fn a_product_that_has_no_room_is_an_error() {
@@ -128,6 +156,25 @@ fn a_product_that_has_no_room_is_an_error() {
     let error = lines(engine.sql("SELECT bytes * packets FROM flows")).expect_err("no room").to_string();
     assert_eq!(error, "a number is too large for its type\nhint: cast the numbers first: CAST(... AS DOUBLE)");
     answers(&engine, &[("SELECT max(CAST(bytes AS DOUBLE) * packets) > 3.4e38 FROM flows", &["true"])]);
+}
+
+/// A counter is cut whether it is divided by a counter or by a literal, so that `GROUP BY bytes / 1000` makes bins.
+#[test]
+fn counters_are_divided_as_whole_numbers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(folder.path(), &[flows()], &[]);
+    answers(
+        &engine,
+        &[
+            (
+                "SELECT bytes / 7, sum(bytes) / 3, 1000 / packets FROM flows WHERE bytes = 100 GROUP BY bytes, packets",
+                &["14,33,333"],
+            ),
+            ("SELECT bytes / 10000000000000000000 FROM flows ORDER BY bytes", &["0", "0", "1"]),
+            ("SELECT bytes / 1000, count(*) FROM flows WHERE bytes = 100 GROUP BY bytes / 1000", &["0,1"]),
+            ("SELECT bytes / -8, bytes / 8.0 FROM flows WHERE bytes = 100", &["-12.5000,12.5"]),
+        ],
+    );
 }
 
 #[test]
