@@ -89,14 +89,26 @@ fn every_window_is_reported_once_however_often_it_is_killed() {
     std::fs::write(&file, WATCH).expect("a file");
     let mut writer = Writer::open(&archive, ArchiveOptions::default()).expect("an archive").0;
     append(&mut writer, 0);
+    // once killed before it has asked a window: where a watch begins is its own affair, and then it stays
     let mut child = watch(&archive, &file);
-    // until it has asked a window: where a watch begins is its own affair
     let deadline = Instant::now() + Duration::from_mins(1);
-    while journal(&archive).is_empty() && Instant::now() < deadline {
+    let begun = loop {
+        if let Some(state) = weir_watch::journal::state(&archive.join("watch"), "count").expect("it can be read") {
+            break state.window_end_ms;
+        }
+        assert!(Instant::now() < deadline, "it does not begin");
         append(&mut writer, 1);
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let begun = jiff::Timestamp::from_millisecond(begun).expect("a time");
+    for _ in 0..120 {
+        append(&mut writer, 2);
+        std::thread::sleep(Duration::from_millis(10));
     }
-    let first = journal(&archive).into_keys().next().expect("a report").0;
+    child = watch(&archive, &file);
+    let begun = format!("{begun:.3}");
     for round in 0..8_u64 {
         let until = Instant::now() + Duration::from_millis(300 + round * 7919 % 900);
         while Instant::now() < until {
@@ -110,7 +122,7 @@ fn every_window_is_reported_once_however_often_it_is_killed() {
         child = watch(&archive, &file);
     }
     writer.close().expect("sealed");
-    let expected = || oracle(&archive).into_iter().filter(|(key, _)| key.0 >= first).collect::<BTreeMap<_, _>>();
+    let expected = || oracle(&archive).into_iter().filter(|(key, _)| key.0 > begun).collect::<BTreeMap<_, _>>();
     let deadline = Instant::now() + Duration::from_mins(1);
     while journal(&archive) != expected() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(200));
