@@ -32,7 +32,7 @@ const LOOK_MAX: Duration = Duration::from_millis(100);
 /// How far a watch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchState {
-    /// The end of the last window that was asked.
+    /// The end of the last window that was asked, or of the last one before the watch began.
     pub window_end_ms: i64,
     /// What the windows were; those of other lengths cannot go on from here.
     pub windows: (i64, i64),

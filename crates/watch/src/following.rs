@@ -21,6 +21,7 @@ use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
 use crate::shared::{Shared, now_ms};
 use crate::waiting::WaitingWindow;
+use crate::watch::Watch;
 
 /// How long the follower waits for a delivery before it looks at the clock.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -62,6 +63,32 @@ pub(crate) struct FollowedWatch {
 }
 
 impl FollowedWatch {
+    /// A watch that is to join: closed windows and panes to aggregate go to these channels.
+    pub(crate) fn new(
+        watch: &Watch,
+        counters: &Arc<WatchCounters>,
+        panes: OpenWindows,
+        asked_through_ms: Option<i64>,
+        (closed, grown): (Sender<WaitingWindow>, Sender<GrownPane>),
+    ) -> Self {
+        let windows = &watch.file.options.windows;
+        Self {
+            name: watch.file.name.clone(),
+            panes,
+            columns: watch.query.columns().to_vec(),
+            time: windows.time.column(),
+            asked_through_ms,
+            after: FollowPosition::START,
+            idle: Duration::from_millis(windows.idle.millis().unsigned_abs()),
+            closed,
+            grown,
+            counters: Arc::clone(counters),
+            is_shedding: false,
+            left_out: 0,
+            is_ahead: false,
+        }
+    }
+
     /// Puts what the archive has of open windows into the panes.
     fn load(&mut self, archive: &HistoryArchive) -> Result<(), WatchError> {
         let snapshot = Arc::new(archive.snapshot()?);

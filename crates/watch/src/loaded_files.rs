@@ -46,14 +46,20 @@ pub struct LoadedFiles {
 }
 
 impl LoadedFiles {
-    /// None yet; what changes is said to `say`. If `fails_at_first`, a file that is wrong at first is an error.
+    /// None yet; what changes is said to `say`. If `fails_at_first`, it is an error at first that a folder is missing, that there is
+    /// no file, or that one is wrong which was named itself.
     pub fn new(journal: PathBuf, fails_at_first: bool, say: impl Fn(&str) + Send + 'static) -> Self {
         let (seen, listed, begun) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { journal, seen, listed, begun, is_first: fails_at_first, is_listed: false, say: Box::new(say) }
     }
 
-    /// Makes the runner run what the files say. At first a file that is wrong is an error; later it is reported, and what ran
-    /// before goes on.
+    /// Files that are wrong now, so that they run nothing or what they said before.
+    pub fn wrong_files(&self) -> usize {
+        self.listed.values().filter(|watch| watch.error.is_some()).count()
+    }
+
+    /// Makes the runner run what the files say. One that is wrong is reported, and what ran before goes on, as do the others: a
+    /// mistake in a folder must not stop at the next start what it did no harm to before.
     pub fn refresh(&mut self, runner: &mut Runner, files: &[PathBuf]) -> Result<(), WatchError> {
         let found = match if self.is_first { watch_paths(files) } else { watch_paths_there(files) } {
             Ok(found) => found,
@@ -86,7 +92,7 @@ impl LoadedFiles {
             }
             let begun = self.begin(runner, &path, now);
             let listed = match begun {
-                Err(error) if self.is_first => return Err(error),
+                Err(error) if self.is_first && files.contains(&path) => return Err(error),
                 Err(error) => {
                     let text = error.of_file(&path);
                     (self.say)(&format!("error: {text}"));

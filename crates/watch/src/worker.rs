@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
-use weir_archive::{FollowPosition, Snapshot};
+use weir_archive::Snapshot;
 use weir_reports::journal::WatchState;
 use weir_reports::{Acknowledgements, JournalError};
 use weir_sql::standing::Window;
@@ -20,7 +20,6 @@ use crate::error::with_causes;
 use crate::flows::{Flows, Pieces};
 use crate::following::{FollowCommand, FollowedWatch};
 use crate::grown::GrownPane;
-use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
 use crate::paused::SkippedWindows;
 use crate::report::{Report, too_many_id};
@@ -78,15 +77,19 @@ impl Worker {
         shared: &Shared,
     ) -> Result<JoinHandle<()>, WatchError> {
         let name = watch.file.name.clone();
-        let (state, paused_ms, reported, folder) = {
+        let (before, state, paused_ms, reported, folder) = {
             let journal = locked(&shared.journal);
             let paused_ms = journal.paused_since(&name)?;
-            let state = journal.state(&name)?.filter(|state| state.windows == watch.lengths());
+            let before = journal.state(&name)?;
+            let state = before.filter(|state| state.windows == watch.lengths());
             let after_ms = state.map_or(i64::MIN, |state| state.window_end_ms);
             let repeat_after_ms = watch.file.options.reports.repeat_after.millis();
             let reported = journal.reported(&name, repeat_after_ms, after_ms)?;
-            (state, paused_ms, reported, journal.folder().to_owned())
+            (before, state, paused_ms, reported, journal.folder().to_owned())
         };
+        if before.is_some() && state.is_none() && paused_ms.is_none() {
+            shared.notice(format!("watch '{name}' has windows of another length than before: it begins anew"));
+        }
         let mut worker = Self {
             repeats: RepeatFilter::new(&watch.file, reported.last),
             corrections: Corrections::new(watch.late_ms()),
@@ -111,10 +114,18 @@ impl Worker {
         thread::Builder::new().name(format!("watch-{name}")).spawn(run).map_err(WatchError::Thread)
     }
 
-    /// The end of the last window that was asked, or that passed while the watch was paused. `None` when it begins anew.
+    /// The end of the last window that was asked, that passed while the watch was paused, or before it began. `None` when that is not
+    /// known: it goes on from now.
     fn begun(&mut self, state: Option<WatchState>, paused_ms: Option<i64>) -> Option<i64> {
-        let Some(paused_ms) = paused_ms else { return state.and_then(|state| self.caught_up(state.window_end_ms)) };
         let name = self.watch.file.name.clone();
+        let Some(paused_ms) = paused_ms else {
+            let Some(state) = state else { return self.begin_anew() };
+            if state.window_end_ms > now_ms().saturating_add(self.watch.file.options.windows.skew.millis()) {
+                self.shared.notice(format!("watch '{name}': its last window is ahead of the clock; it begins anew"));
+                return self.begin_anew();
+            }
+            return self.caught_up(state.window_end_ms);
+        };
         let after_ms = state.map_or(paused_ms, |state| state.window_end_ms.min(paused_ms));
         let skipped = if self.shared.is_stream { Ok(None) } else { SkippedWindows::after(&self.watch, after_ms) };
         let asked_through_ms = match skipped {
@@ -135,15 +146,35 @@ impl Worker {
         asked_through_ms
     }
 
+    /// Begins with the window that is open, and keeps that: a stop before its answer must not make the next start begin anew, and
+    /// leave out what ended between. The windows of a chain go by the time of its flows, which is not known yet.
+    fn begin_anew(&mut self) -> Option<i64> {
+        if self.shared.is_stream {
+            return None;
+        }
+        // the end of the thread has the error
+        let windows = self.watch.open_windows().ok().flatten()?;
+        let lengths = self.watch.lengths();
+        let window_end_ms = windows.first_end_after(now_ms()).saturating_sub(lengths.1);
+        let state = WatchState { window_end_ms, windows: lengths };
+        if let Err(error) = locked(&self.shared.journal).keep_state(&self.watch.file.name, &state) {
+            // the watch runs all the same, and its first report or its end tries again
+            self.uncommitted = Some(state);
+            self.shared.notice(format!("the journal cannot be written: {}", with_causes(&error)));
+        }
+        Some(window_end_ms)
+    }
+
     fn run(&mut self, asked_through_ms: Option<i64>, control: &Sender<FollowCommand>) {
         let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
         let (grown, mut panes_grown) = bounded(1);
         match self.watch.open_windows() {
             Ok(Some(mut panes)) => {
                 panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
-                let followed = Box::new(self.followed(panes, asked_through_ms, (closed, grown)));
+                let followed =
+                    FollowedWatch::new(&self.watch, &self.counters, panes, asked_through_ms, (closed, grown));
                 // when the thread that follows has ended, the channel of windows ends at once
-                let _ = control.send(FollowCommand::Join(followed));
+                let _ = control.send(FollowCommand::Join(Box::new(followed)));
             }
             // the channel of windows ends here
             Ok(None) => drop(closed),
@@ -203,44 +234,15 @@ impl Worker {
         self.shared.notice(format!("watch '{}' is begun anew or ends: {windows} not asked", self.watch.file.name));
     }
 
-    /// What the thread that follows has of it.
-    fn followed(
-        &self,
-        panes: OpenWindows,
-        asked_through_ms: Option<i64>,
-        (closed, grown): (Sender<WaitingWindow>, Sender<GrownPane>),
-    ) -> FollowedWatch {
-        let windows = &self.watch.file.options.windows;
-        FollowedWatch {
-            name: self.watch.file.name.clone(),
-            panes,
-            columns: self.watch.query.columns().to_vec(),
-            time: windows.time.column(),
-            asked_through_ms,
-            after: FollowPosition::START,
-            idle: Duration::from_millis(windows.idle.millis().unsigned_abs()),
-            closed,
-            grown,
-            counters: Arc::clone(&self.counters),
-            is_shedding: false,
-            left_out: 0,
-            is_ahead: false,
-        }
-    }
-
     fn is_leaving(&self) -> bool {
         self.shared.is_ending() || self.leaving.load(Ordering::Relaxed)
     }
 
     /// Asks for the windows since the last one that was asked, until the rest is of the last seconds; gives the end of the
-    /// last. `None` when the watch begins anew.
+    /// last. `None` when the archive cannot be read: what was kept stays, so that another start can ask what this one does not.
     fn caught_up(&mut self, mut through_ms: i64) -> Option<i64> {
         let name = self.watch.file.name.clone();
         let windows = &self.watch.file.options.windows;
-        if through_ms > now_ms().saturating_add(windows.skew.millis()) {
-            self.shared.notice(format!("watch '{name}': its last window is ahead of the clock; it begins anew"));
-            return None;
-        }
         if self.shared.is_stream {
             return Some(through_ms);
         }

@@ -3,6 +3,7 @@ use std::sync::Mutex;
 
 use arrow::array::RecordBatch;
 use crossbeam_channel::unbounded;
+use weir_archive::FollowPosition;
 use weir_chain::StopSignal;
 use weir_flow::{Column, FlowBatchBuilder};
 use weir_reports::{Journal, Retention};
@@ -12,6 +13,7 @@ use super::*;
 use crate::file::WatchFile;
 use crate::flow_source::{HistoryArchive, stream};
 use crate::following::FollowThread;
+use crate::open_windows::OpenWindows;
 use crate::panes::{PaneOptions, Panes};
 use crate::shared::permits;
 use crate::waiting::WaitingCounts;

@@ -132,6 +132,31 @@ fn one_of_two_files_of_a_name_runs_and_the_other_takes_its_place() {
     runner.finish(|_| ()).expect("no error");
 }
 
+#[test]
+fn a_file_that_is_wrong_at_first_is_left_out_unless_it_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (journal, watches) = (folder.path().join("journal"), folder.path().join("watches"));
+    fs::create_dir(&watches).expect("a folder");
+    fs::write(watches.join("count.toml"), WATCH).expect("a file");
+    let wrong = watches.join("wrong.toml");
+    fs::write(&wrong, "query = ''\nlatenes = '1s'").expect("a file");
+    let (mut runner, feed) = start(&journal);
+    let mut refused = |files: &[PathBuf]| loaded(&journal).0.refresh(&mut runner, files).is_err();
+    assert!(refused(&[folder.path().join("nosuch")]));
+    assert!(refused(std::slice::from_ref(&wrong)));
+    let (mut loaded, said) = loaded(&journal);
+    let folders = [watches];
+    loaded.refresh(&mut runner, &folders).expect("the other runs");
+    let names = |runner: &Runner| runner.counts().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!((names(&runner), loaded.wrong_files()), (vec!["count".to_owned()], 1));
+    assert!(matches!(&said.lock().expect("no panic")[..], [error] if error.contains("did you mean 'lateness'?")));
+    fs::write(&wrong, WATCH).expect("a file");
+    loaded.refresh(&mut runner, &folders).expect("both run");
+    assert_eq!((names(&runner), loaded.wrong_files()), (vec!["count".to_owned(), "wrong".to_owned()], 0));
+    drop(feed);
+    runner.finish(|_| ()).expect("no error");
+}
+
 /// The type of a column of the answer says whether its values are addresses, and not its name.
 #[test]
 fn the_list_says_which_columns_of_keys_are_addresses() {

@@ -113,6 +113,64 @@ fn every_window_is_reported_once_over_restarts() {
     assert_eq!(since(journal(folder.path())), expected);
 }
 
+/// Windows close an hour after their end, and so none is answered, until the last start.
+#[test]
+fn what_ends_before_the_first_answer_is_asked_over_restarts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, 1);
+    let options = RunnerOptions::new(folder.path());
+    let of_length = |length: &str, rest: &str| {
+        let query = QUERY.replace("INTERVAL '1' SECOND", &format!("INTERVAL '{length}'"));
+        watch("count", &query, &format!("key = ['src_addr']\nrepeat_after = '0s'\nidle = '3s'\n{rest}"))
+    };
+    let mut run = |file: WatchFile, number: u64| {
+        let mut runner = Runner::start(&options, &StopSignal::new()).expect("a runner");
+        runner.add(file).expect("a watch");
+        runner.wait_joined();
+        let joined_ms = now_ms();
+        let state = weir_watch::journal::state(&options.journal_folder(), "count").expect("it can be read");
+        assert!(state.is_some_and(|state| state.window_end_ms <= joined_ms), "a kill is now no loss: {state:?}");
+        for _ in 0..13 {
+            append(&mut writer, number);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let mut notices = Vec::new();
+        let counts = runner.end(|message| match message {
+            Message::Notice(text) => notices.push(text),
+            Message::Report(report) => panic!("{report:?}"),
+        });
+        assert_eq!(counts.expect("no error")[0].1.windows_closed, 0);
+        append(&mut writer, number + 1);
+        std::thread::sleep(Duration::from_millis(1_100));
+        (joined_ms, notices)
+    };
+    let (_, notices) = run(of_length("1 day", "lateness = '1h'"), 10);
+    assert_eq!(notices, Vec::<String>::new());
+    // what came before is not asked with another length
+    let changed_ms = now_ms();
+    let (joined_ms, notices) = run(of_length("1 second", "lateness = '1h'"), 20);
+    assert_eq!(notices, ["watch 'count' has windows of another length than before: it begins anew"]);
+    for number in [30, 40] {
+        assert_eq!(run(of_length("1 second", "lateness = '1h'"), number).1, Vec::<String>::new());
+    }
+    let mut runner = Runner::start(&options, &StopSignal::new()).expect("a runner");
+    runner.add(of_length("1 second", "")).expect("a watch");
+    let since = |mut all: BTreeMap<(i64, String), String>| {
+        all.retain(|(end_ms, _), _| *end_ms > joined_ms);
+        all
+    };
+    let deadline = Instant::now() + Duration::from_mins(2);
+    while since(journal(folder.path())) != since(oracle(folder.path())) && Instant::now() < deadline {
+        reports(&runner, Duration::from_millis(200));
+    }
+    runner.end(|_| ()).expect("no error");
+    let expected = since(oracle(folder.path()));
+    assert!(expected.len() >= 30, "{expected:?}");
+    assert_eq!(since(journal(folder.path())), expected);
+    assert!(journal(folder.path()).keys().all(|(end_ms, _)| *end_ms > changed_ms));
+}
+
 #[test]
 fn watches_come_and_go_without_touching_others() {
     let folder = tempfile::tempdir().expect("a folder");

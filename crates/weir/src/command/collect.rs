@@ -27,7 +27,7 @@ use super::archive_args::ArchiveArg;
 use super::books::report_flows_gone;
 use super::chain_parts::{EnrichmentArgs, StatisticsArgs, enriched_all, show_or_build};
 use super::report::{print_archived, print_books, print_counted};
-use super::watch::{ReportArgs, WatchSession, planned};
+use super::watch::{ReportArgs, WatchSession, check_named};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -68,7 +68,8 @@ pub(crate) struct Args {
     show_chain: bool,
     /// Run this watch file, or those of this folder, on what is collected; the option may be repeated
     ///
-    /// Reports are printed and kept as weir watch run does it, without reading what was written back.
+    /// Reports are printed and kept as weir watch run does it, without reading what was written back. A file of a folder that
+    /// is wrong is reported, and neither collecting nor the other watches wait for it.
     #[arg(long = "watch", value_name = "FILE", help_heading = "Watching")]
     watches: Vec<PathBuf>,
     #[command(flatten)]
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(chain) = show_or_build(args.chain()?, args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
     let every = (!args.report_interval.is_zero()).then(|| args.report_interval.duration());
     if !args.watches.is_empty() {
-        planned(&args.watches)?;
+        check_named(&args.watches)?;
     }
     let watching = args.attended()?.map(WatchThread::new);
     #[cfg(feature = "cassandra")]

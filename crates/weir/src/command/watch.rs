@@ -198,10 +198,11 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(if has_mistake { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Plans every watch of some files, so that a mistake is met before anything runs.
-pub(crate) fn planned(files: &[PathBuf]) -> anyhow::Result<()> {
+/// Plans the watches of the files that are named themselves, so that a mistake is met before anything runs. Those of folders are
+/// reported once the others run.
+pub(crate) fn check_named(files: &[PathBuf]) -> anyhow::Result<()> {
     let found = watch_paths(files)?;
-    for path in found.keys() {
+    for path in found.keys().filter(|path| files.contains(path)) {
         let planned = check_name(&found, path).and_then(|()| WatchFile::read(path)).and_then(plan);
         if let Err(error) = planned {
             bail!("{}", error.of_file(path));

@@ -89,14 +89,26 @@ fn every_window_is_reported_once_however_often_it_is_killed() {
     std::fs::write(&file, WATCH).expect("a file");
     let mut writer = Writer::open(&archive, ArchiveOptions::default()).expect("an archive").0;
     append(&mut writer, 0);
+    // once killed before it has asked a window: where a watch begins is its own affair, and then it stays
     let mut child = watch(&archive, &file);
-    // until it has asked a window: where a watch begins is its own affair
     let deadline = Instant::now() + Duration::from_mins(1);
-    while journal(&archive).is_empty() && Instant::now() < deadline {
+    let begun = loop {
+        if let Some(state) = weir_watch::journal::state(&archive.join("watch"), "count").expect("it can be read") {
+            break state.window_end_ms;
+        }
+        assert!(Instant::now() < deadline, "it does not begin");
         append(&mut writer, 1);
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let begun = jiff::Timestamp::from_millisecond(begun).expect("a time");
+    for _ in 0..120 {
+        append(&mut writer, 2);
+        std::thread::sleep(Duration::from_millis(10));
     }
-    let first = journal(&archive).into_keys().next().expect("a report").0;
+    child = watch(&archive, &file);
+    let begun = format!("{begun:.3}");
     for round in 0..8_u64 {
         let until = Instant::now() + Duration::from_millis(300 + round * 7919 % 900);
         while Instant::now() < until {
@@ -110,7 +122,7 @@ fn every_window_is_reported_once_however_often_it_is_killed() {
         child = watch(&archive, &file);
     }
     writer.close().expect("sealed");
-    let expected = || oracle(&archive).into_iter().filter(|(key, _)| key.0 >= first).collect::<BTreeMap<_, _>>();
+    let expected = || oracle(&archive).into_iter().filter(|(key, _)| key.0 > begun).collect::<BTreeMap<_, _>>();
     let deadline = Instant::now() + Duration::from_mins(1);
     while journal(&archive) != expected() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(200));
@@ -520,10 +532,53 @@ fn two_files_of_a_name_are_refused_before_anything_runs() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = taken.local_addr().expect("an address").to_string();
     let archive = text(&folder.path().join("archive"));
+    let [first, second] = [first, second].map(|folder| format!("{folder}/one.toml"));
     let collect = ["collect", "--archive", &archive, "--listen", &address, "--watch", &first, "--watch", &second];
     let output = run(&collect);
     let error = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(output.status.code() == Some(1) && error.contains(&refused), "{error}");
+}
+
+/// A mistake that did no harm while everything ran must not stop collecting at the next start.
+#[test]
+fn a_wrong_file_of_a_folder_stops_neither_collecting_nor_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let [archive, watches, wrong] = ["archive", "watches", "watches/wrong.toml"].map(path);
+    std::fs::create_dir(&watches).expect("a folder");
+    std::fs::write(watches.join("count.toml"), WATCH).expect("a file");
+    std::fs::write(&wrong, "query = ''\nlatenes = '1s'").expect("a file");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let running = [("count".to_owned(), "running".to_owned()), ("wrong".to_owned(), "error".to_owned())];
+    // before the process has its list there is none
+    let states = || -> Vec<(String, String)> {
+        let output = run(&["watch", "list", "-R", &text(&archive), "-o", "json"]);
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let of = |watch: &Value| ["name", "state"].map(|member| watch[member].as_str().unwrap_or_default().to_owned());
+        listed.as_array().into_iter().flatten().map(of).map(|[name, state]| (name, state)).collect()
+    };
+    let collector = Collector::start(&archive, &["--watch", &text(&watches)]);
+    wait_for("the other watch runs", || states() == running);
+    let exporter = Mutex::new(Exporter::new(0));
+    wait_for("a report", || {
+        exporter.lock().expect("no panic").send(collector.address);
+        std::fs::metadata(archive.join("watch/reports.ndjson")).is_ok_and(|about| about.len() > 0)
+    });
+    collector.stop();
+    let mut child = watch(&archive, &watches);
+    wait_for("the other watch runs", || states() == running);
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    // one that is named is meant, and a folder is
+    for (named, expected) in [(&wrong, "did you mean 'lateness'?"), (&path("nosuch"), "cannot read")] {
+        let output = run(&["watch", "run", "-R", &text(&archive), &text(named)]);
+        let error = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(output.status.code() == Some(1) && error.contains(expected), "{error}");
+        let output =
+            run(&["collect", "--archive", &text(&archive), "--listen", "127.0.0.1:0", "--watch", &text(named)]);
+        let error = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(output.status.code() == Some(1) && error.contains(expected), "{error}");
+    }
 }
 
 #[test]

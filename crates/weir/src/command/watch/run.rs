@@ -33,6 +33,7 @@ Examples:
 /// windows that closed meanwhile are asked first. Files that are added, changed or removed are noticed within 2 s, and so
 /// is a pause: windows that end meanwhile are skipped, and the watch goes on with the next one. `weir watch pause` pauses a watch,
 /// and so does a line 'paused = true' in its file.
+/// A file of a folder that is wrong is reported, and runs once it is right; one that is named on the command line ends the command.
 /// Ends in order at SIGINT or SIGTERM.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -68,8 +69,7 @@ pub(crate) struct WatchSession {
     pub(crate) json: bool,
     /// Whether the watches end when nobody reads reports any more.
     pub(crate) ends_with_reader: bool,
-    /// The service that shows what the watches do. Their folder may then be empty, and a file that is wrong is reported and
-    /// left out: the service shows and changes it.
+    /// The service that shows what the watches do. Their folder may then be empty: the service makes files in it.
     pub(crate) status: Option<Arc<Status>>,
 }
 
@@ -100,7 +100,12 @@ impl WatchSession {
             LoadedFiles::new(self.options.journal_folder(), self.status.is_none(), |line| eprintln!("{line}"));
         watches.refresh(runner, &self.files)?;
         let journal = self.options.journal_folder();
-        eprintln!("{} watches run; reports are kept in {}", runner.counts().len(), journal.display());
+        let wrong = match watches.wrong_files() {
+            0 => String::new(),
+            1 => ", 1 file is wrong".to_owned(),
+            wrong => format!(", {wrong} files are wrong"),
+        };
+        eprintln!("{} watches run{wrong}; reports are kept in {}", runner.counts().len(), journal.display());
         let (mut looked, mut is_read) = (Instant::now(), true);
         let mut losses = Losses::default();
         let history = runner.history_counters();
