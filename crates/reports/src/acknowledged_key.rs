@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::JournalError;
+use crate::report_key::{key_values, report_key};
 use crate::reports::{ReportedKeys, find_key};
 use crate::watches::{self, KeyColumn};
 
@@ -113,37 +114,20 @@ fn of_columns(watch: &str, key: &str, columns: &[KeyColumn]) -> Result<String, K
     if columns.is_empty() {
         return Err(KeyError::NoKey { watch: watch.to_owned() });
     }
-    let mut parts = Vec::new();
-    for (column, value) in columns.iter().zip(values(key, columns).ok_or_else(|| KeyError::OtherColumns {
-        key: key.to_owned(),
-        watch: watch.to_owned(),
-        columns: columns.iter().map(|column| column.name.clone()).collect(),
-    })?) {
-        // that of a row without a value is empty
-        let is_address = column.is_address && !value.is_empty();
-        let value = if is_address { address(value, column)? } else { value.to_owned() };
-        parts.push(format!("{}={value}", column.name));
-    }
-    Ok(parts.join(","))
-}
-
-/// The values of a key, in the order of its columns. A value may have commas in it.
-fn values<'a>(key: &'a str, columns: &[KeyColumn]) -> Option<Vec<&'a str>> {
-    let (mut found, mut rest) = (Vec::new(), key);
-    for (number, column) in columns.iter().enumerate() {
-        let from_value = rest.strip_prefix(&column.name)?.strip_prefix('=')?;
-        let next = columns.get(number + 1).map(|next| format!(",{}=", next.name));
-        let (value, behind) = match next {
-            Some(next) => {
-                let end = from_value.find(&next)?;
-                (&from_value[..end], &from_value[end + 1..])
-            }
-            None => (from_value, ""),
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let Some(found) = key_values(key, &names) else {
+        let (key, watch) = (key.to_owned(), watch.to_owned());
+        return Err(KeyError::OtherColumns { key, watch, columns: columns.iter().map(|of| of.name.clone()).collect() });
+    };
+    let mut values = Vec::new();
+    for (column, value) in columns.iter().zip(found) {
+        let value = match value {
+            Some(text) if column.is_address => Some(address(&text, column)?),
+            value => value,
         };
-        found.push(value);
-        rest = behind;
+        values.push((column.name.as_str(), value));
     }
-    Some(found)
+    Ok(report_key(&values))
 }
 
 /// An address, or a network of addresses, in its usual form.
@@ -196,6 +180,14 @@ mod tests {
         // RFC 5952 section 4
         let usual = check_key(folder, "scan", "src_addr=2001:DB8:0::1,name=,port=1").expect("a key");
         assert_eq!(usual, "src_addr=2001:db8::1,name=,port=1");
+        // a text that could be taken for something else is a string of JSON
+        for quoted in [r#"src_addr=,name="",port=1"#, r#"src_addr=,name="a,port=2",port=1"#] {
+            assert_eq!(check_key(folder, "scan", quoted).expect("a key"), quoted);
+        }
+        assert_eq!(
+            check_key(folder, "scan", r#"src_addr=,name="a",port=1"#).expect("a key"),
+            "src_addr=,name=a,port=1"
+        );
         let hint = Some("write src_addr=VALUE,name=VALUE,port=VALUE".to_owned());
         for wrong in
             ["foo", "src_adr=192.0.2.1,name=a,port=1", "src_addr=192.0.2.1", "name=a,src_addr=192.0.2.1,port=1"]

@@ -18,6 +18,7 @@ pub mod watches;
 mod acknowledged_key;
 mod acknowledgements;
 mod error;
+mod report_key;
 mod severity;
 
 pub use acknowledged_key::{KeyError, check_key};
@@ -25,4 +26,5 @@ pub use acknowledgements::{Acknowledgements, acknowledge};
 pub use error::JournalError;
 pub use journal::Journal;
 pub use log::Retention;
+pub use report_key::report_key;
 pub use severity::Severity;

@@ -80,7 +80,8 @@ options! {
         late_max: TimeSpan = TimeSpan::from_secs(600),
         /// Close windows by the clock when no flow was received for this long.
         idle: TimeSpan = TimeSpan::from_secs(1),
-        /// Leave out a flow that is dated this much after its reception, and count it: it must not move time.
+        /// Leave a flow that is dated this much after its reception out of windows, and count it: it must not move time. History
+        /// has it at the time of its date.
         skew: TimeSpan = TimeSpan::from_secs(60),
         /// Ask also for windows that have no flow, unless time passes more than 100,000 of them at once.
         empty_windows: bool = false,

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use weir_print::{Decimals, Format, OutputOptions, write_batches};
-use weir_reports::Severity;
+use weir_reports::{Severity, report_key};
 use weir_sql::standing::Window;
 
 use crate::file::WatchFile;
@@ -25,7 +25,7 @@ pub struct Report {
     pub severity: Severity,
     /// The window: the longest of the statement.
     pub window: Window,
-    /// Values of the key columns, `name=value`, separated by commas; empty without keys.
+    /// Values of the key columns, as [`report_key`] writes them; empty without keys.
     pub key: String,
     /// Rows of the answer that belong to it.
     pub rows: u64,
@@ -218,8 +218,9 @@ impl ReportMaker {
         let found: usize = answer.iter().map(RecordBatch::num_rows).sum();
         let mut places = std::collections::HashMap::new();
         for row in objects(answer) {
-            let key =
-                self.key.iter().map(|name| format!("{name}={}", plain(row.get(name)))).collect::<Vec<_>>().join(",");
+            let value = |name: &str| row.get(name).filter(|value| !value.is_null()).map(|value| plain(Some(value)));
+            let values: Vec<_> = self.key.iter().map(|name| (name.as_str(), value(name))).collect();
+            let key = report_key(&values);
             let place = *places.entry(key.clone()).or_insert_with(|| {
                 reports.push(self.report(window, key, &columns, &row));
                 reports.len() - 1

@@ -122,7 +122,8 @@ fn grouped(
     let mut nodes = Vec::new();
     let value = |name: &str| {
         let known = parameters.keys().cloned().collect::<Vec<_>>().join(", ");
-        let hint = format!("parameters are given in the table [parameters]; there are: {known}");
+        let there = if known.is_empty() { "which is not there".to_owned() } else { format!("which has {known}") };
+        let hint = format!("parameters are given in the table [parameters], {there}");
         parameters
             .get(name)
             .map(Parameter::sql)

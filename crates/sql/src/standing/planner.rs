@@ -30,6 +30,8 @@ use super::window_time::{WindowKind, WindowSpec, WindowTime};
 
 /// Windows that a row of HOP can be in.
 const WINDOWS_OF_ROW_MAX: i64 = 10_000;
+/// Days of the longest window: times at its end must be dates, and those end with the year 9999.
+const WINDOW_DAYS_MAX: i64 = 1_000_000;
 /// Days that `SAME_TIME` can look back.
 const DAYS_MAX: i64 = 400;
 
@@ -153,6 +155,9 @@ impl WindowPlanner {
         } else {
             slide_ms
         };
+        if size_ms > WINDOW_DAYS_MAX * 86_400_000 {
+            return plan_err!("{}: a window is at most {WINDOW_DAYS_MAX} days long", call.function);
+        }
         let kind = WindowKind { size_ms, slide_ms, offset_ms: call.offset(context)? };
         if size_ms % slide_ms != 0 || size_ms / slide_ms > WINDOWS_OF_ROW_MAX {
             return plan_err!(

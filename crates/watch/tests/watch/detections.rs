@@ -101,7 +101,7 @@ fn sampled_flows_count_as_what_they_stand_for() {
         ports: (123, 80),
         ..sampled(Flow::new(at(30) + n * 5, &format!("198.51.{}.{}", n % 5, n % 250), "10.0.0.2"))
     });
-    check("ddos", flood.collect(), &["victim=10.0.0.2"]);
+    check("ddos", flood.collect(), &["victim=10.0.0.2,vector=UDP/123"]);
 }
 
 /// What is the same each day is nothing new, however much it is.
@@ -135,6 +135,31 @@ fn portscan() {
         ..Flow::new(at(20) + n * 100, "198.51.77.7", &format!("10.0.0.{}", n % 4 + 1))
     });
     check("portscan", planted.collect(), &["src_addr=198.51.77.7"]);
+}
+
+/// A host that talks to other servers each day scans; one that asks the same hosts each day does as it does.
+#[test]
+fn who_talks_to_many_may_be_a_scanner() {
+    let mut planted = Vec::new();
+    for day in 0..8 {
+        let begin_ms = at(20) - day * DAY_MS;
+        for n in 0..180 {
+            let asked = Flow::new(begin_ms + n * 300, "10.0.0.77", &format!("10.9.0.{}", n + 1));
+            planted.push(Flow { packets: 1, protocol: 17, ports: (40_000, 161), ..asked });
+        }
+        if day > 0 {
+            let servers = (0..300).map(|n| format!("198.18.{}.{}", day * 10 + n / 200, n % 200 + 1));
+            planted.extend((0..).zip(servers).map(|(n, server)| Flow::new(begin_ms + n * 100, "10.0.0.5", &server)));
+        }
+    }
+    check("portscan", planted.clone(), &[]);
+    planted.extend((0..1_000).map(|n| Flow {
+        packets: 1,
+        ports: (50_000, 445),
+        tcp_flags: Some(2),
+        ..Flow::new(at(20) + n * 50, "10.0.0.5", &format!("10.1.{}.{}", n / 200, n % 200 + 1))
+    }));
+    check("portscan", planted, &["src_addr=10.0.0.5"]);
 }
 
 /// A flow that is tried from one port to another, and what comes back a while later.
@@ -336,38 +361,52 @@ fn a_scan_is_found_among_more_flows_than_are_kept() {
     assert_eq!(answers(100_000), (plain, 0));
 }
 
-#[test]
-fn ddos() {
-    let planted = (0..3_000).map(|n| Flow {
+/// Answers of a service to somebody else's questions.
+fn amplified(at_ms: i64, port: u16) -> impl Iterator<Item = Flow> {
+    (0..3_000).map(move |n| Flow {
         protocol: 17,
         packets: 1_000,
         bytes: 400_000,
-        ports: (123, 80),
-        ..Flow::new(at(30) + n * 5, &format!("198.51.{}.{}", n % 5, n % 250), "10.0.0.2")
-    });
-    check("ddos", planted.collect(), &["victim=10.0.0.2"]);
+        ports: (port, 80),
+        ..Flow::new(at_ms + n * 5, &format!("198.51.{}.{}", n % 5, n % 250), "10.0.0.2")
+    })
+}
+
+/// Connections of one source or of many.
+fn connections(at_ms: i64, flags: u16, is_one: bool) -> impl Iterator<Item = Flow> {
+    (0..3_000_u16).map(move |n| Flow {
+        packets: 1,
+        bytes: 40,
+        ports: (n + 1_024, 80),
+        tcp_flags: Some(flags),
+        ..Flow::new(
+            at_ms + i64::from(n),
+            &format!("198.51.{}.{}", if is_one { 7 } else { n % 200 }, if is_one { 7 } else { n % 250 }),
+            "10.0.0.2",
+        )
+    })
+}
+
+#[test]
+fn ddos() {
+    check("ddos", amplified(at(30), 123).collect(), &["victim=10.0.0.2,vector=UDP/123"]);
 }
 
 /// Connections that are begun and not gone on with, of one source or of many; and as many that are gone on with.
 #[test]
 fn floods_of_syn() {
-    let connections = |flags: u16, is_one: bool| {
-        let connection = move |n: u16| Flow {
-            packets: 1,
-            bytes: 40,
-            ports: (n + 1_024, 80),
-            tcp_flags: Some(flags),
-            ..Flow::new(
-                at(30) + i64::from(n),
-                &format!("198.51.{}.{}", if is_one { 7 } else { n % 200 }, if is_one { 7 } else { n % 250 }),
-                "10.0.0.2",
-            )
-        };
-        (0..3_000).map(connection).collect()
-    };
-    check("ddos", connections(2, false), &["victim=10.0.0.2"]);
-    check("ddos", connections(2, true), &["victim=10.0.0.2"]);
-    check("ddos", connections(0x1b, false), &[]);
+    let of = |flags: u16, is_one: bool| connections(at(30), flags, is_one).collect();
+    check("ddos", of(2, false), &["victim=10.0.0.2,vector=TCP-SYN"]);
+    check("ddos", of(2, true), &["victim=10.0.0.2,vector=TCP-SYN"]);
+    check("ddos", of(0x1b, false), &[]);
+}
+
+/// Each vector is reported, however short a while after another one.
+#[test]
+fn a_flood_does_not_hide_another_one() {
+    let planted = amplified(at(30), 389).chain(connections(at(35), 2, false)).chain(amplified(at(38), 53));
+    let expected = ["UDP/389", "TCP-SYN", "UDP/53"].map(|vector| format!("victim=10.0.0.2,vector={vector}"));
+    check("ddos", planted.collect(), &expected.each_ref().map(String::as_str));
 }
 
 #[test]

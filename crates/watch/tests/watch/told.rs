@@ -74,6 +74,21 @@ fn reports_say_that_flows_were_left_out() {
     assert_eq!(reports[1].json()["rows_left_out"], 50);
 }
 
+#[test]
+fn nulls_and_empty_texts_are_keys_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &counted(&[1]));
+    let query = "SELECT a, b FROM (SELECT count(*) AS n FROM TUMBLE(flows, received, INTERVAL '1' SECOND)) \
+                 CROSS JOIN (VALUES ('', NULL), (NULL, NULL), (NULL, ''), ('x', 'y,b='), ('x,b=y', '')) AS t(a, b)";
+    let file = watch("w", query, "key = ['a', 'b']\nrepeat_after = '0s'");
+    let outcome = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch").run(None, None, |_, _| ());
+    let mut reports: Vec<_> = outcome.expect("windows").firings.into_iter().flat_map(|firing| firing.reports).collect();
+    reports.sort_by(|a, b| a.key.cmp(&b.key));
+    let found: Vec<_> = reports.iter().map(|report| (report.key.as_str(), report.rows)).collect();
+    let expected = ["a=\"\",b=", "a=\"x,b=y\",b=\"\"", "a=,b=", "a=,b=\"\"", "a=x,b=y,b="];
+    assert_eq!(found, expected.map(|key| (key, 1)));
+}
+
 /// As in a watch that runs, a window that fails says nothing about the others.
 #[test]
 fn a_window_that_fails_does_not_end_a_backtest() {

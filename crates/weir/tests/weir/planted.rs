@@ -136,7 +136,8 @@ fn what_is_planted_is_found_and_quiet_hours_are_quiet() {
          that take part. The test fails when one is missed, when a watch that must be quiet is not, and when this page is stale.\n\n\
          The watches are as they come. What scenes do is fixed and not hidden: that they are found shows that a watch works from the wire on, and not how well \
          an attacker can hide. Captures of attacks are in [What the watches find](detection.md). Watches that say in `history_min` that they need a past report nothing in \
-         an archive of two hours; their scenes are planted into one that has ten minutes of traffic from so long ago.\n\n"
+         an archive of two hours; their scenes are planted into one that has ten minutes of traffic from so long ago. Those that compare with the past of the same hours (anomalies) have \
+         none in the quiet hours: that they report nothing there says nothing about a network with a past.\n\n"
     );
     let missed = scenes(&mut page);
     let alarms = quiet_hours(&mut page);

@@ -600,6 +600,11 @@ fn wrong_files_are_told() {
         ("query = \"SELECT * FROM TUMBLE(flows, received, '1s')\"", "no length of time"),
         ("query = \"SELECT * FROM TUMBLE(flowz, received, INTERVAL '1' SECOND)\"", "flowz"),
         ("query = \"SELECT * FROM TUMBLE(flows, received, :w)\"", "no parameter is named 'w'"),
+        ("query = \"SELECT * FROM TUMBLE(flows, received, :w)\"", "in the table [parameters], which is not there"),
+        (
+            "query = \"SELECT * FROM TUMBLE(flows, received, INTERVAL '100000000' DAY)\"",
+            "TUMBLE: a window is at most 1000000 days long",
+        ),
         (
             "query = \"SELECT * FROM HOP(flows, received, INTERVAL '2' SECOND, INTERVAL '5' SECOND)\"",
             "no whole number of slides",
