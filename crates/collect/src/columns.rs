@@ -189,7 +189,8 @@ fn write_all(plan: &Plan, records: Records<'_>, target: &mut ElementsColumn) -> 
             target.extend_rows(rows.len(), elements, std::iter::once(octets(begin, rows.len() * stride)));
         }
         Some(end) => {
-            target.extend_rows(rows.len(), elements, rows.map(|row| octets(begin + row * stride, end - begin)))
+            let of_row = |row| octets(begin + row * stride, end - begin);
+            target.extend_rows(rows.len(), elements, rows.map(of_row));
         }
         None => {
             let of_row = |row| places().map(move |(offset, stride, length)| octets(offset + row * stride, length));

@@ -30,13 +30,13 @@ pub(crate) struct Hooks<'h> {
     pub(crate) every: Option<Duration>,
     /// Called with the progress of the chain.
     pub(crate) report: Box<dyn FnMut(&Progress) + 'h>,
-    /// Called at each SIGHUP, after the components were asked to read their files again.
-    pub(crate) hang_up: Box<dyn Fn() + 'h>,
+    /// Called at each SIGHUP, in place of asking the components to read their files again.
+    pub(crate) hang_up: Option<Box<dyn Fn() + 'h>>,
 }
 
 impl Default for Hooks<'_> {
     fn default() -> Self {
-        Self { started: Box::new(|_| ()), every: None, report: Box::new(|_| ()), hang_up: Box::new(|| ()) }
+        Self { started: Box::new(|_| ()), every: None, report: Box::new(|_| ()), hang_up: None }
     }
 }
 
@@ -107,10 +107,10 @@ impl Foreground {
                     _ = ticks.tick() => report(&running.progress()),
                     _ = self.interrupt.recv() => stop(&running, &mut stopping),
                     _ = self.terminate.recv() => stop(&running, &mut stopping),
-                    _ = self.hang_up.recv() => {
-                        running.reload();
-                        hang_up();
-                    }
+                    _ = self.hang_up.recv() => match &hang_up {
+                        Some(hang_up) => hang_up(),
+                        None => running.reload(),
+                    },
                 }
             }
         });

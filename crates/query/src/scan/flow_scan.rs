@@ -125,6 +125,7 @@ impl FlowScan {
     /// The same flows in units of one page, in an order that is drawn anew for each scan and that nobody can guess: where a page
     /// lies in its segment depends on the addresses in it. One segment comes after the other, so that few are open, and the tail
     /// last.
+    #[must_use]
     pub fn in_random_order(self) -> Self {
         let mut scan = Self { is_in_random_order: true, ..self.with_unit_pages_max(1) };
         let random = &mut rand::rng();

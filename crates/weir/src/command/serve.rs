@@ -206,6 +206,7 @@ fn attend(settings: Settings, downloads: Option<Downloads>) -> anyhow::Result<Ex
 fn collect(settings: Settings, downloads: Option<Downloads>, chain: weir_chain::Chain) -> anyhow::Result<ExitCode> {
     let demo = settings.demo_rate.map(Demo::new);
     let reloads = Arc::clone(&settings.running);
+    let has_file = settings.service.reloader.is_some();
     let chains = Chains::read(&settings.chains)?;
     if let Some(ingest) = &settings.service.ingest {
         intake::offer(Arc::clone(&ingest.intake));
@@ -253,9 +254,10 @@ fn collect(settings: Settings, downloads: Option<Downloads>, chain: weir_chain::
             log_progress(progress);
         }
     };
-    let hang_up = || locked(&service).reload();
-    let hooks =
-        Hooks { started: Box::new(begin), every: Some(EVERY), report: Box::new(report), hang_up: Box::new(hang_up) };
+    // with a configuration the components are asked once all of it could be used
+    let reload = || locked(&service).reload();
+    let hang_up = has_file.then(|| Box::new(reload) as Box<dyn Fn()>);
+    let hooks = Hooks { started: Box::new(begin), every: Some(EVERY), report: Box::new(report), hang_up };
     let (progress, ended) = Foreground::new()?.run_with(chain, &notices, hooks)?;
     demo.into_iter().for_each(Demo::end);
     chains.end();
