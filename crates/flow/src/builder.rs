@@ -12,6 +12,7 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use crate::elements::{ElementsColumn, offsets};
+use crate::repeating::repeat_last;
 use crate::{Column, ColumnType, FlowBatch, text};
 
 /// Gives back memory that values do not need, when that is at least half of it. Builders begin with room for as many rows as
@@ -32,17 +33,6 @@ fn finished(mut nulls: NullBufferBuilder) -> Option<NullBuffer> {
     }
     let bits = Buffer::from(nulls.buffer().as_slice());
     Some(NullBuffer::new(BooleanBuffer::new(bits, nulls.offset(), length)))
-}
-
-/// Makes the last `count` values `times` times as many, in copies that double.
-pub(crate) fn repeat_last<T: Copy>(values: &mut Vec<T>, count: usize, times: usize) {
-    let first = values.len() - count;
-    let length = count * times;
-    values.reserve(length - count);
-    while values.len() - first < length {
-        let have = values.len() - first;
-        values.extend_from_within(first..first + have.min(length - have));
-    }
 }
 
 /// Values of a column of numbers or times, and which of them are null.

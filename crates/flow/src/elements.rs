@@ -11,8 +11,8 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StructArray
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, UInt16Type, UInt32Type};
 
-use crate::builder::repeat_last;
 use crate::field::{element_fields, element_item_field};
+use crate::repeating::repeat_last;
 
 /// Collects the `elements` column row by row.
 #[derive(Debug, Default)]

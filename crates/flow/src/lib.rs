@@ -30,6 +30,7 @@ pub mod options;
 mod protocols;
 pub mod receipt;
 pub mod registry;
+mod repeating;
 pub mod scaling;
 pub mod schema;
 pub mod sequences;
