@@ -89,3 +89,28 @@ fn networks_of_the_configuration_change_while_it_collects() {
     assert_eq!(reload().json()["restart_needed"], json!(["collect"]));
     service.stop();
 }
+
+/// A file of networks beside a configuration that is wrong is not read either.
+#[test]
+fn what_is_wrong_at_a_signal_leaves_networks_of_files_as_they_were() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (config, networks) = (folder.path().join("weir.toml"), folder.path().join("networks"));
+    let listeners = [free_address(), free_address()];
+    std::fs::write(&networks, "127.0.0.0/8\n").expect("written");
+    write(&config, listeners, "127.0.0.1", "@networks", "");
+    let service = Service::of(weir().arg("serve").arg(&config), true);
+    sent_until_counted(&service, listeners[1], "datagrams_undecodable");
+    std::fs::write(&networks, "192.0.2.0/24\n").expect("written");
+    write(&config, listeners, "127.0.0.1", "@networks", "[access]\nusers_file = 'no-such-file'");
+    kill(Pid::from_raw(service.child.id() as i32), Signal::SIGHUP).expect("it runs");
+    let until = Instant::now() + PATIENCE;
+    while !service.ask("GET", "/metrics", &[], "").body.contains("weir_reload_failures_total 1") {
+        assert!(Instant::now() < until, "the configuration is read");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for _ in 0..3 {
+        sent_until_counted(&service, listeners[1], "datagrams_undecodable");
+    }
+    assert!(counted(&service, "datagrams_not_allowed") < 1.0);
+    service.stop();
+}
