@@ -97,11 +97,12 @@ fn what_is_wrong_at_a_signal_leaves_networks_of_files_as_they_were() {
     let (config, networks) = (folder.path().join("weir.toml"), folder.path().join("networks"));
     let listeners = [free_address(), free_address()];
     std::fs::write(&networks, "127.0.0.0/8\n").expect("written");
-    write(&config, listeners, "127.0.0.1", "@networks", "");
+    let of_file = format!("@{}", networks.display());
+    write(&config, listeners, "127.0.0.1", &of_file, "");
     let service = Service::of(weir().arg("serve").arg(&config), true);
     sent_until_counted(&service, listeners[1], "datagrams_undecodable");
     std::fs::write(&networks, "192.0.2.0/24\n").expect("written");
-    write(&config, listeners, "127.0.0.1", "@networks", "[access]\nusers_file = 'no-such-file'");
+    write(&config, listeners, "127.0.0.1", &of_file, "[access]\nusers_file = 'no-such-file'");
     kill(Pid::from_raw(service.child.id() as i32), Signal::SIGHUP).expect("it runs");
     let until = Instant::now() + PATIENCE;
     while !service.ask("GET", "/metrics", &[], "").body.contains("weir_reload_failures_total 1") {
