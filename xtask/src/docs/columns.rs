@@ -181,7 +181,7 @@ mod tests {
         let row = column_row(Column::SrcAddr);
         assert!(row.contains("8 sourceIPv4Address, 27 sourceIPv6Address | 0 |"), "{row}");
         let row = column_row(Column::BytesReverse);
-        assert!(row.contains("29305/1 reverseOctetDeltaCount |  |"), "{row}");
+        assert!(row.contains("29305/1 reverseOctetDeltaCount, 29305/85 reverseOctetTotalCount |  |"), "{row}");
     }
 
     #[test]

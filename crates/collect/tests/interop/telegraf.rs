@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use weir_flow::{Column, ColumnType};
 use weir_wire::value::be_uint;
 
 use crate::events::{Event, events, field_named};
@@ -108,11 +109,20 @@ fn meaning(name: &str, text: &str) -> Option<Expected> {
         _ if name.starts_with("type_") || name == "padding" => {
             let hex = text.strip_prefix("0x")?;
             let octets = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok());
-            return Some(Expected::Octets(octets.collect::<Option<_>>()?));
+            let octets: Vec<u8> = octets.collect::<Option<_>>()?;
+            // it has octets of all elements that it does not know
+            let number = be_uint(&octets).filter(|_| elements(name).into_iter().any(is_number));
+            return Some(number.map_or(Expected::Octets(octets), Expected::Number));
         }
         _ => number(text)?,
     };
     Some(Expected::Number(value))
+}
+
+/// Whether an element has a column of numbers.
+fn is_number((enterprise, id): (u32, u16)) -> bool {
+    let column = Column::of_element(enterprise, id).map(|(column, _)| column.column_type());
+    matches!(column, Some(ColumnType::U8 | ColumnType::U16 | ColumnType::U32 | ColumnType::U64))
 }
 
 /// The elements that a name of telegraf may stand for: `type_29305_85` names them itself.
