@@ -5,26 +5,40 @@ use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, Case, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
-use crate::literals::is_comparison;
+/// The columns that expressions of a plan may name.
+pub(crate) fn nameable_columns(plan: &LogicalPlan) -> Result<DFSchema> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = plan {
+        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+    }
+    Ok(schema)
+}
 
-/// Rewrites every expression of a plan from the inside out, with the columns that it may name. Columns keep their names.
+/// Rewrites every expression of a plan from the inside out, by the columns that it may name. Columns keep their names; their types
+/// are computed anew where something was rewritten.
 pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-    }
-    let names = NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expression| {
-        let name = names.save(&expression);
-        let rewritten = expression.transform_up(|expression| rewrite(expression, &schema))?;
-        Ok(rewritten.update_data(|expression| name.restore(expression)))
-    })?;
+    let schema = nameable_columns(&plan)?;
+    let rewritten = rewrite_by(plan, &schema, rewrite)?;
     if rewritten.transformed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
+}
+
+/// The same by these columns, without computing types.
+pub(crate) fn rewrite_by(
+    plan: LogicalPlan,
+    schema: &DFSchema,
+    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expression| {
+        let name = names.save(&expression);
+        let rewritten = expression.transform_up(|expression| rewrite(expression, schema))?;
+        Ok(rewritten.update_data(|expression| name.restore(expression)))
+    })
 }
 
 /// Hands the values that an expression compares with each other to `align`, which gives as many back. Other expressions stay
@@ -63,6 +77,12 @@ pub(crate) fn align_compared(
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Whether an operator compares.
+pub(crate) fn is_comparison(operator: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 fn as_many<const N: usize>(values: Vec<Expr>) -> Result<[Expr; N]> {

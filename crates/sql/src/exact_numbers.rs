@@ -3,7 +3,8 @@
 //! `DataFusion` computes them in the type of both sides. That of two counters has 64 bits and no sign, so `bytes - bytes_reverse`
 //! would be 18446744073709547716 where it is -3900, and `src_port - dst_port` would be a port. Here both sides become a type in
 //! which the result is exact: numbers of 64 bits with a sign where these have room for it, else decimals, which the engine takes
-//! by itself where one side is a literal. A counter and a literal are divided as counters, so that the quotient is cut. A product of two decimals that has more than 38 digits is an error.
+//! by itself where one side is a literal. A counter and a literal are divided as counters, so that the quotient is cut. A product
+//! of two decimals that has more than 38 digits is an error.
 //!
 //! This is a planner of expressions, and no rule of the analyzer: subqueries, unions and references to outer tables have the types
 //! of their columns from the time when they are planned, and a rule would have to mend all of them.

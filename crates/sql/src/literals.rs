@@ -12,12 +12,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, JoinConstraint, Result, ScalarValue, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::{Between, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison, TryCast};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Union, binary_expr,
     ident, lit,
@@ -27,6 +25,7 @@ use weir_filter::Prefix;
 use weir_flow::parse_address;
 use weir_flow::schema::CONTENT_KEY;
 
+use crate::compared::{is_comparison, nameable_columns, rewrite_by};
 use crate::functions::{self, family, prefix_bounds};
 use crate::text_arguments::text_arguments;
 
@@ -164,10 +163,7 @@ impl AnalyzerRule for AddressLiterals {
 }
 
 fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-    }
+    let schema = nameable_columns(&plan)?;
     let plan = match plan {
         LogicalPlan::Join(join) => join_keys(join)?,
         LogicalPlan::Union(union) => {
@@ -176,12 +172,7 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         plan => plan,
     };
-    let names = NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expression| {
-        let name = names.save(&expression);
-        let rewritten = expression.transform_up(|expression| rewrite(expression, &schema))?;
-        Ok(rewritten.update_data(|expression| name.restore(expression)))
-    })?;
+    let rewritten = rewrite_by(plan, &schema, rewrite)?;
     // Also where nothing was rewritten: a column of an input may have become an address.
     rewritten.map_data(LogicalPlan::recompute_schema)
 }
@@ -323,11 +314,6 @@ fn refuse_as_text(expression: &Expr, schema: &DFSchema) -> Result<()> {
         return plan_err!("a call to '{}' takes text and received Binary", taken.name);
     }
     Ok(())
-}
-
-pub(crate) fn is_comparison(operator: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 /// The text of a literal.
