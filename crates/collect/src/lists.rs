@@ -5,6 +5,7 @@
 //! one flow together ([`Group`]) are not put together from several sources. Values of a list of which none is true fill
 //! nothing. Every value stays among the elements as well, since a column does not say from where it came.
 
+use weir_flow::elements::NestedElement;
 use weir_flow::{Column, ColumnType, FlowBatchBuilder, text};
 use weir_wire::ElementId;
 use weir_wire::structured::{self, ListEntry, Semantic};
@@ -77,6 +78,7 @@ pub(crate) fn write_leftovers(
     templates: &DomainTemplates,
     builder: &mut FlowBatchBuilder,
 ) -> u32 {
+    // of a list, what is in it, and the positions of lists that fill nothing
     let (mut entries, mut excluded, mut undecodable) = (Vec::new(), Vec::new(), 0);
     let (mut columns, mut leaves) = (LeafColumns { plan, last: None }, Leaves::default());
     let target = builder.elements();
@@ -98,18 +100,25 @@ pub(crate) fn write_leftovers(
                 undecodable += 1;
                 entries.truncate(1);
             }
-            for entry in &entries {
-                let ElementId { enterprise, id } = entry.element;
-                let is_excluded = entry.parent.is_some_and(|list| excluded.get(usize::from(list)) == Some(&true));
-                excluded.push(is_excluded || is_none_of(entry));
-                let Some(parent) = entry.parent else {
-                    target.push(enterprise, id, entry.octets);
-                    continue;
-                };
-                let place = (parent.saturating_add(position), entry.record);
-                target.push_nested(enterprise, id, entry.octets, place);
+            let Some((list, inside)) = entries.split_first() else { continue };
+            target.push(leftover.enterprise, leftover.id, list.octets);
+            target.extend_nested(inside.iter().map(|entry| NestedElement {
+                enterprise: entry.element.enterprise,
+                id: entry.element.id,
+                octets: entry.octets,
+                place: place_of(entry, position),
+            }));
+            if is_none_of(list) {
+                excluded.push(0);
+            }
+            for (entry, number) in inside.iter().zip(1_u16..) {
+                let is_excluded =
+                    !excluded.is_empty() && entry.parent.is_some_and(|list| excluded.binary_search(&list).is_ok());
+                if entry.list.is_some() && (is_excluded || is_none_of(entry)) {
+                    excluded.push(number);
+                }
                 if !is_excluded {
-                    columns.add(row, entry, place, &mut leaves);
+                    columns.add(row, entry, position, &mut leaves);
                 }
             }
         }
@@ -117,6 +126,11 @@ pub(crate) fn write_leftovers(
     }
     write_leaves(&mut leaves, records.len(), builder);
     undecodable
+}
+
+/// Position of the list that an entry is in, in the row of which this is the position of the outermost list, and number of its record.
+fn place_of(entry: &ListEntry<'_>, position: u16) -> (u16, u16) {
+    (entry.parent.unwrap_or_default().saturating_add(position), entry.record)
 }
 
 /// Whether an entry is a list whose values are no properties of the record (RFC 6313 section 4.4).
@@ -163,8 +177,9 @@ impl AskedElement {
 }
 
 impl LeafColumns<'_> {
-    /// Adds what an entry is to the columns.
-    fn add<'a>(&mut self, row: usize, entry: &ListEntry<'a>, place: (u16, u16), leaves: &mut Leaves<'a>) {
+    /// Adds what an entry is to the columns; the outermost list that it is in has this position in the row.
+    #[inline]
+    fn add<'a>(&mut self, row: usize, entry: &ListEntry<'a>, position: u16, leaves: &mut Leaves<'a>) {
         let mut asked = match self.last {
             Some(last) if last.element == entry.element && last.row == row => last,
             Some(last) if last.element == entry.element => AskedElement { row, added: 0, ..last },
@@ -176,6 +191,7 @@ impl LeafColumns<'_> {
         match asked.claim {
             Some(Claim::Open { column, part }) if fits(column, entry.octets) => {
                 asked.added += 1;
+                let place = place_of(entry, position);
                 leaves.values.push(Leaf { row, column, octets: entry.octets, part, place });
             }
             Some(Claim::Taken(group)) if leaves.contested.last() != Some(&(row, group)) => {

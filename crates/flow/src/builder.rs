@@ -11,20 +11,12 @@ use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray, StringArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
-use crate::elements::{ElementsColumn, offsets};
+use crate::elements::ElementsColumn;
 use crate::repeating::repeat_last;
+use crate::run_ends::{RunEnds, fitted};
 use crate::{Column, ColumnType, FlowBatch, text};
 
-/// Gives back memory that values do not need, when that is at least half of it. Builders begin with room for as many rows as
-/// come at high rates, and batches of a few rows may be kept for hours.
-fn fitted<T>(mut values: Vec<T>) -> Vec<T> {
-    if values.len() <= values.capacity() / 2 {
-        values.shrink_to_fit();
-    }
-    values
-}
-
-/// The same for nulls; `None` when there are none.
+/// Nulls, in as little memory as [`fitted`] leaves; `None` when there are none.
 fn finished(mut nulls: NullBufferBuilder) -> Option<NullBuffer> {
     let nulls = nulls.finish()?;
     let length = nulls.len();
@@ -104,7 +96,7 @@ impl GroupTimes<'_> {
 /// Values of a column of addresses or other octets, and which of them are null.
 #[derive(Debug)]
 pub struct OctetsColumn {
-    ends: Vec<i32>,
+    ends: RunEnds,
     octets: Vec<u8>,
     nulls: NullBufferBuilder,
 }
@@ -112,7 +104,7 @@ pub struct OctetsColumn {
 impl OctetsColumn {
     fn new(capacity: usize) -> Self {
         Self {
-            ends: Vec::with_capacity(capacity),
+            ends: RunEnds::with_capacity(capacity),
             octets: Vec::with_capacity(capacity * 4),
             nulls: NullBufferBuilder::new(capacity),
         }
@@ -167,27 +159,27 @@ impl OctetsColumn {
         let missing = rows.saturating_sub(self.ends.len());
         if missing > 0 {
             self.nulls.append_n_nulls(missing);
-            self.ends.resize(rows, self.octets.len() as i32);
+            self.ends.pad_to(rows);
         }
     }
 
     fn finish(self) -> ArrayRef {
         let octets = fitted(self.octets).into();
-        Arc::new(BinaryArray::new(offsets(&self.ends), octets, finished(self.nulls)))
+        Arc::new(BinaryArray::new(self.ends.finish(), octets, finished(self.nulls)))
     }
 }
 
 /// Values of a column of text, and which of them are null. What is appended is cleaned, see [`crate::text`].
 #[derive(Debug)]
 pub struct TextColumn {
-    ends: Vec<i32>,
+    ends: RunEnds,
     text: String,
     nulls: NullBufferBuilder,
 }
 
 impl TextColumn {
     fn new(capacity: usize) -> Self {
-        Self { ends: Vec::with_capacity(capacity), text: String::new(), nulls: NullBufferBuilder::new(capacity) }
+        Self { ends: RunEnds::with_capacity(capacity), text: String::new(), nulls: NullBufferBuilder::new(capacity) }
     }
 
     /// Appends a text, or a null when there is none or nothing is left of it.
@@ -203,13 +195,13 @@ impl TextColumn {
         let missing = rows.saturating_sub(self.ends.len());
         if missing > 0 {
             self.nulls.append_n_nulls(missing);
-            self.ends.resize(rows, self.text.len() as i32);
+            self.ends.pad_to(rows);
         }
     }
 
     fn finish(self) -> ArrayRef {
         let text = fitted(self.text.into_bytes()).into();
-        Arc::new(StringArray::new(offsets(&self.ends), text, finished(self.nulls)))
+        Arc::new(StringArray::new(self.ends.finish(), text, finished(self.nulls)))
     }
 }
 

@@ -7,23 +7,72 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StructArray, UInt16Array, UInt32Array};
-use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BooleanBufferBuilder, ListArray, StructArray, UInt16Array, UInt32Array,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, UInt16Type, UInt32Type};
 
 use crate::field::{element_fields, element_item_field};
 use crate::repeating::repeat_last;
+use crate::run_ends::RunEnds;
 
 /// Collects the `elements` column row by row.
 #[derive(Debug, Default)]
 pub struct ElementsColumn {
-    row_ends: Vec<i32>,
+    row_ends: RunEnds,
     enterprises: Vec<u32>,
     ids: Vec<u16>,
-    octet_ends: Vec<i32>,
+    octet_ends: RunEnds,
     octets: Vec<u8>,
-    /// What is in a list: its position among all entries, that of its list in the row, number of its record.
-    nested: Vec<(u32, u16, u16)>,
+    nesting: Nesting,
+}
+
+/// A value in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NestedElement<'a> {
+    /// Private Enterprise Number, 0 for IANA.
+    pub enterprise: u32,
+    /// Element number.
+    pub id: u16,
+    /// Value in network order, as it came.
+    pub octets: &'a [u8],
+    /// Position of the list in the row, from 0, and number of the record there that the value stands in, or of the value itself.
+    pub place: (u16, u16),
+}
+
+/// Which entries are in lists, and where there. Entries after the last such one are in none.
+#[derive(Debug)]
+struct Nesting {
+    parents: Vec<u16>,
+    records: Vec<u16>,
+    is_nested: BooleanBufferBuilder,
+}
+
+impl Default for Nesting {
+    fn default() -> Self {
+        Self { parents: Vec::new(), records: Vec::new(), is_nested: BooleanBufferBuilder::new(0) }
+    }
+}
+
+impl Nesting {
+    /// Takes that all entries before this one, and not noted yet, are in no list.
+    fn pad_to(&mut self, entries: usize) {
+        self.parents.resize(entries, 0);
+        self.records.resize(entries, 0);
+        self.is_nested.resize(entries);
+    }
+
+    /// Parents and records of so many entries, null for those in no list.
+    fn finish(mut self, entries: usize) -> (UInt16Array, UInt16Array) {
+        if self.parents.is_empty() {
+            return (UInt16Array::new_null(entries), UInt16Array::new_null(entries));
+        }
+        self.pad_to(entries);
+        let nulls = NullBuffer::new(self.is_nested.finish());
+        let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
+        (UInt16Array::new(self.parents.into(), nulls.clone()), UInt16Array::new(self.records.into(), nulls))
+    }
 }
 
 impl ElementsColumn {
@@ -63,12 +112,10 @@ impl ElementsColumn {
         let entries = first..self.ids.len();
         repeat_last(&mut self.enterprises, entries.len(), rows);
         repeat_last(&mut self.ids, entries.len(), rows);
-        self.octet_ends.reserve((rows - 1) * entries.len());
+        let ends = self.octet_ends.as_slice()[entries.clone()].to_vec();
         for row in 1..rows {
             let further = (row * row_octets) as i32;
-            for entry in entries.clone() {
-                self.octet_ends.push(self.octet_ends[entry] + further);
-            }
+            self.octet_ends.extend(ends.iter().map(|end| end + further));
         }
         self.row_ends.extend((1..=rows).map(|row| (first + row * entries.len()) as i32));
         octets.for_each(|part| self.octets.extend_from_slice(part));
@@ -82,18 +129,37 @@ impl ElementsColumn {
         self.push(enterprise, id, tail);
     }
 
-    /// Adds what is in a list: `parent` is the list's position in the row, from 0, `record` the number of the record
-    /// that it stands in, or of the value itself.
+    /// Adds what is in a list; see [`NestedElement::place`].
     #[inline]
-    pub fn push_nested(&mut self, enterprise: u32, id: u16, octets: &[u8], (parent, record): (u16, u16)) {
-        self.nested.push((self.ids.len() as u32, parent, record));
-        self.push(enterprise, id, octets);
+    pub fn push_nested(&mut self, enterprise: u32, id: u16, octets: &[u8], place: (u16, u16)) {
+        self.extend_nested(std::iter::once(NestedElement { enterprise, id, octets, place }));
+    }
+
+    /// Adds what is in lists, column by column.
+    #[inline]
+    pub fn extend_nested<'a>(&mut self, values: impl ExactSizeIterator<Item = NestedElement<'a>> + Clone) {
+        let nesting = &mut self.nesting;
+        nesting.pad_to(self.ids.len());
+        nesting.is_nested.append_n(values.len(), true);
+        nesting.parents.extend(values.clone().map(|value| value.place.0));
+        nesting.records.extend(values.clone().map(|value| value.place.1));
+        self.enterprises.extend(values.clone().map(|value| value.enterprise));
+        self.ids.extend(values.clone().map(|value| value.id));
+        self.octet_ends.reserve(values.len());
+        for value in values {
+            match value.octets {
+                // as most values of those who want to cost much
+                [octet] => self.octets.push(*octet),
+                octets => self.octets.extend_from_slice(octets),
+            }
+            self.octet_ends.push(self.octets.len() as i32);
+        }
     }
 
     /// Entries of the row that is open.
     #[inline]
     pub fn row_len(&self) -> usize {
-        self.ids.len() - self.row_ends.last().map_or(0, |end| *end as usize)
+        self.ids.len() - self.row_ends.last() as usize
     }
 
     /// Closes the row.
@@ -102,26 +168,12 @@ impl ElementsColumn {
     }
 
     pub(crate) fn pad_to(&mut self, rows: usize) {
-        self.row_ends.resize(rows, self.ids.len() as i32);
-    }
-
-    /// Parents and records of all entries, null for those in no list.
-    fn nesting(&self) -> (UInt16Array, UInt16Array) {
-        let entries = self.ids.len();
-        if self.nested.is_empty() {
-            return (UInt16Array::new_null(entries), UInt16Array::new_null(entries));
-        }
-        let (mut parents, mut records) = (vec![None; entries], vec![None; entries]);
-        for &(entry, parent, record) in &self.nested {
-            let entry = entry as usize;
-            (parents[entry], records[entry]) = (Some(parent), Some(record));
-        }
-        (parents.into(), records.into())
+        self.row_ends.pad_to(rows);
     }
 
     pub(crate) fn finish(self) -> ArrayRef {
-        let (parents, records) = self.nesting();
-        let octets = BinaryArray::new(offsets(&self.octet_ends), self.octets.into(), None);
+        let (parents, records) = self.nesting.finish(self.ids.len());
+        let octets = BinaryArray::new(self.octet_ends.finish(), self.octets.into(), None);
         let entries = StructArray::new(
             element_fields(),
             vec![
@@ -133,7 +185,7 @@ impl ElementsColumn {
             ],
             None,
         );
-        let rows = offsets(&self.row_ends);
+        let rows = self.row_ends.finish();
         let filled = filled_rows(&rows);
         Arc::new(ListArray::new(element_item_field(), rows, Arc::new(entries), filled))
     }
@@ -158,14 +210,6 @@ pub fn without_empty_lists(column: &ArrayRef) -> ArrayRef {
     let nulls = NullBuffer::union(lists.nulls(), filled_rows(offsets).as_ref());
     let DataType::List(item) = lists.data_type() else { return Arc::clone(column) };
     Arc::new(ListArray::new(Arc::clone(item), offsets.clone(), Arc::clone(lists.values()), nulls))
-}
-
-/// Ends of runs as Arrow offsets, which start with a zero.
-pub(crate) fn offsets(ends: &[i32]) -> OffsetBuffer<i32> {
-    let mut offsets = Vec::with_capacity(ends.len() + 1);
-    offsets.push(0);
-    offsets.extend_from_slice(ends);
-    OffsetBuffer::new(ScalarBuffer::from(offsets))
 }
 
 /// One element of a row.

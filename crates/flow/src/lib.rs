@@ -31,6 +31,7 @@ mod protocols;
 pub mod receipt;
 pub mod registry;
 mod repeating;
+mod run_ends;
 pub mod scaling;
 pub mod schema;
 pub mod sequences;

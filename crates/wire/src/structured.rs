@@ -140,6 +140,7 @@ impl<'a, S: ListContext> Walk<'_, 'a, S> {
     }
 
     /// Appends what a list holds, unless the record has too many entries already.
+    #[inline]
     fn hold(
         &mut self,
         element: ElementId,
@@ -153,8 +154,10 @@ impl<'a, S: ListContext> Walk<'_, 'a, S> {
         if self.last.0 != element {
             self.last = (element, self.context.list_kind(element));
         }
-        let list = self.last.1;
-        self.entry(element, octets, Some(parent), record, list, depth + 1);
+        match self.last.1 {
+            None => self.entries.push(ListEntry { element, octets, parent: Some(parent), record, list: None }),
+            list => self.entry(element, octets, Some(parent), record, list, depth + 1),
+        }
         Ok(())
     }
 
@@ -230,6 +233,7 @@ impl<'a, S: ListContext> Walk<'_, 'a, S> {
 }
 
 /// A value of this length, or of the length before it.
+#[inline]
 fn take<'a>(cursor: &mut Cursor<'a>, length: u16) -> Option<&'a [u8]> {
     if length != VARIABLE_LENGTH {
         return cursor.take(usize::from(length));

@@ -157,11 +157,12 @@ impl<'a> SamplingInForce<'a> {
         if let Self::ByPart(ByPart { sequence: Some(field), samplers, .. }) = self {
             // a record may be as small as this field
             let positions = records.located.field((*field).into());
-            for record in 0..records.len() {
-                let sequence = be_uint(records.octets(&positions, record));
-                take(in_force(sequence.and_then(|sequence| samplers.of_sequence(sequence))));
+            let sequences = (0..records.len()).map(|record| be_uint(records.octets(&positions, record)));
+            if records.len() < SEQUENCE_PLACES {
+                return sequences.for_each(|number| take(in_force(number.and_then(|it| samplers.of_sequence(it)))));
             }
-            return;
+            let mut recent = RecentSequences::of(samplers);
+            return sequences.for_each(|number| take(in_force(number.and_then(|it| recent.interval(it)))));
         }
         (0..records.len()).for_each(|record| take(self.of_record(records, record)));
     }
@@ -177,6 +178,34 @@ impl<'a> SamplingInForce<'a> {
             }
             Self::ByPart(ref by_part) => by_part.of_record(records, record),
         })
+    }
+}
+
+/// Places of [`RecentSequences`].
+const SEQUENCE_PLACES: usize = 256;
+
+/// Intervals of the Selection Sequences that records have named last, each in the place of its lowest octet: a set may have a record
+/// for each of its octets, and there are no more of their numbers than places.
+struct RecentSequences<'a> {
+    samplers: &'a Samplers,
+    found: [Option<(u64, Option<u32>)>; SEQUENCE_PLACES],
+}
+
+impl<'a> RecentSequences<'a> {
+    fn of(samplers: &'a Samplers) -> Self {
+        Self { samplers, found: [None; SEQUENCE_PLACES] }
+    }
+
+    fn interval(&mut self, sequence: u64) -> Option<u32> {
+        let place = &mut self.found[usize::from(sequence as u8)];
+        match *place {
+            Some((number, interval)) if number == sequence => interval,
+            _ => {
+                let interval = self.samplers.of_sequence(sequence);
+                *place = Some((sequence, interval));
+                interval
+            }
+        }
     }
 }
 
