@@ -353,6 +353,7 @@ impl AnswerWriter<'_> {
             let ranking = Ranking {
                 statistic: key.nfdump_name().to_owned(),
                 column: key.name().to_owned(),
+                of_addresses: key.columns().iter().all(|column| column.column_type() == ColumnType::Address),
                 per_protocol,
                 order: statistic.order,
                 limit,

@@ -320,7 +320,7 @@ impl<'a> Cell<'a> {
 }
 
 /// What hooks of `NfSen` look for before an address.
-const TAG: u8 = 1;
+pub(super) const TAG: u8 = 1;
 
 /// The element of the topmost label; those below follow.
 const MPLS_FIRST: u16 = 70;

@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use weir_flow::Column;
 
 use super::Options;
-use super::cells::push_mac;
+use super::cells::{TAG, push_mac};
 use super::footer::Totals;
 use super::protocols::push_protocol;
 use super::release::Release;
@@ -23,6 +23,8 @@ pub struct Ranking {
     pub statistic: String,
     /// Name of the column of the values.
     pub column: String,
+    /// The values are addresses.
+    pub of_addresses: bool,
     /// One row per value and protocol.
     pub per_protocol: bool,
     /// nfdump's name of the order, such as `bytes`.
@@ -203,6 +205,8 @@ struct Columns<'a> {
     addresses: Addresses<'a>,
     /// Values that are texts.
     texts: Option<&'a StringArray>,
+    /// Marked for the hooks of `NfSen`, when they are asked for.
+    is_address: bool,
     /// Octets that are no numbers: addresses, MAC addresses.
     is_octets: bool,
     is_hex: bool,
@@ -225,6 +229,7 @@ impl<'a> Columns<'a> {
             numbers: values.map_or_else(Numbers::absent, Numbers::new),
             addresses: values.map_or_else(Addresses::absent, Addresses::new),
             texts: values.and_then(|values| values.as_string_opt::<i32>()),
+            is_address: ranking.of_addresses,
             is_octets: values.is_some_and(|values| *values.data_type() == DataType::Binary),
             is_hex: matches!(ranking.statistic.as_str(), "odid" | "opid" | "ethertype"),
             is_flags: ranking.statistic == "flags",
@@ -284,6 +289,9 @@ impl<'a> Columns<'a> {
         self.push_protocol(row, options.plain_numbers, text);
         align_left(text, start, 5);
         text.push(b' ');
+        if options.tag_addresses && self.is_address {
+            text.push(TAG);
+        }
         let start = text.len();
         if self.is_flags && options.release.is_last() && !options.plain_numbers {
             text.extend_from_slice(&tcp_flags_text(self.numbers.or_zero(row) as u16));
