@@ -174,7 +174,7 @@ pub(super) fn push_csv(
     for batch in batches {
         let columns = Columns::of(batch, ranking);
         for row in 0..batch.num_rows() {
-            columns.push_values(row, totals, &mut clock, text);
+            columns.push_values(row, totals, options, &mut clock, text);
         }
     }
     if !options.release.is_last() {
@@ -315,7 +315,16 @@ impl<'a> Columns<'a> {
         text.push(b'\n');
     }
 
-    fn push_values(&self, row: usize, totals: &Totals, clock: &mut ZonedClock, text: &mut Vec<u8>) {
+    /// As 1.7.1 has it between commas: a number is filled up, a name is not.
+    fn push_protocol_value(&self, row: usize, plain: bool, text: &mut Vec<u8>) {
+        let start = text.len();
+        self.push_protocol(row, plain, text);
+        if text.get(start..).is_some_and(|octets| octets.iter().all(u8::is_ascii_digit)) {
+            align_left(text, start, 5);
+        }
+    }
+
+    fn push_values(&self, row: usize, totals: &Totals, options: &Options, clock: &mut ZonedClock, text: &mut Vec<u8>) {
         for time in [&self.start, &self.end] {
             clock.push(text, time.or_zero(row) as i64, b' ');
             // whole seconds here
@@ -325,7 +334,11 @@ impl<'a> Columns<'a> {
         let duration_ms = self.span.ms(row);
         push_seconds(text, duration_ms, 0);
         text.push(b',');
-        self.push_protocol(row, false, text);
+        if options.release.is_last() {
+            self.push_protocol(row, false, text);
+        } else {
+            self.push_protocol_value(row, options.plain_numbers, text);
+        }
         text.push(b',');
         self.push_value(row, 0, text);
         let [flows, packets, bytes] = self.counts(row);
