@@ -107,8 +107,8 @@ fn format(args: &Arguments, keys: &[AggregateKey], tags: &str, options: &mut Opt
     let named = args.output.output.as_deref();
     if keys.is_empty() || release == Release::V1_7_1 {
         let format = Format::parse(named.unwrap_or(&usual), &own, options)?;
-        if !keys.is_empty() && !format.is_lines() && !format.is_csv() {
-            bail!("-A is printed in lines or with -o csv\nhint: without -o the format is '{usual}'");
+        if !keys.is_empty() && !format.prints_groups() {
+            bail!("-A is printed in lines or with -o csv, pipe or null\nhint: without -o the format is '{usual}'");
         }
         return Ok(format);
     }

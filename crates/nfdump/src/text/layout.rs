@@ -229,7 +229,7 @@ pub(super) fn csv_fast() -> Layout {
     use Column as C;
     let fields = [
         Field::Count,
-        Field::Family,
+        Field::Family(0),
         Field::Number(C::Start, 0),
         Field::Number(C::End, 0),
         Field::Number(C::Protocol, 0),
@@ -256,7 +256,8 @@ pub(super) fn csv_fast() -> Layout {
 pub(super) fn pipe() -> Layout {
     use Column as C;
     let fields = [
-        Field::Family,
+        // groups without an address are of IPv4
+        Field::Family(2),
         Field::Number(C::Start, 0),
         Field::Number(C::End, 0),
         Field::Number(C::Protocol, 0),

@@ -98,14 +98,16 @@ pub(super) enum Field {
     FurtherEvent(usize, &'static str),
     /// Label of MPLS at this depth, its class and whether it is the last.
     Label(u16),
+    /// All ten of them, a blank after each.
+    Labels,
     /// The three numbers of an access list: its element, and whether they are hexadecimal.
     AccessList(u16, bool),
     /// An address as four words of 32 bits with strokes between them.
     AddressWords(Column),
     /// Size of a block of ports.
     BlockSize,
-    /// 2 for IPv4, 10 for IPv6, as Linux numbers them.
-    Family,
+    /// 2 for IPv4, 10 for IPv6, as Linux numbers them, and what is written when there is no address.
+    Family(u64),
     /// A text, and what is written when there is none.
     Text(TextField),
     /// The end of a line.
@@ -268,6 +270,7 @@ pub(super) static TAGS: &[Tag] = {
         "mpls8" " MPLS lbl 8 " "mplsLabel8" F::Label(7);
         "mpls9" " MPLS lbl 9 " "mplsLabel9" F::Label(8);
         "mpls10" " MPLS lbl 10" "mplsLabel10" F::Label(9);
+        "mpls" "                                               MPLS labels 1-10                                                                   " "" F::Labels;
         "bps" "     bps" "bps" F::BitsPerSecond;
         "pps" "     pps" "pps" F::PacketsPerSecond;
         "bpp" "   Bpp" "bpp" F::BytesPerPacket;
@@ -455,11 +458,14 @@ impl Field {
             Self::Application(_) => vec![C::ApplicationId],
             Self::Ttls(..) => vec![C::MinTtl, C::MaxTtl],
             Self::Event(..) => vec![C::FirewallEvent, C::NatEvent],
-            Self::ExporterNumber | Self::Ident | Self::FurtherEvent(..) | Self::Label(_) | Self::AccessList(..) => {
-                vec![C::Elements]
-            }
+            Self::ExporterNumber
+            | Self::Ident
+            | Self::FurtherEvent(..)
+            | Self::Label(_)
+            | Self::Labels
+            | Self::AccessList(..) => vec![C::Elements],
             Self::BlockSize => vec![C::PortRangeStart, C::PortRangeEnd],
-            Self::Family => vec![C::SrcAddr],
+            Self::Family(_) => vec![C::SrcAddr],
             Self::Text(text) => vec![text.column],
             Self::Count | Self::NewLine | Self::Empty(..) => Vec::new(),
         }
