@@ -1,5 +1,7 @@
 //! What is grouped, ranked and sorted, as nfdump writes it.
 
+use std::collections::HashSet;
+
 use anyhow::{Context, bail};
 use weir_flow::Column;
 use weir_query::{AggregateKey, Order, SelectError, Sorting, StatisticKey};
@@ -61,8 +63,16 @@ pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, CounterDirection)>
 pub(crate) fn keys(text: &str) -> anyhow::Result<(Vec<AggregateKey>, String)> {
     let mut tags = Vec::new();
     let mut keys = Vec::new();
+    let mut names = HashSet::new();
     for name in text.split(',').map(str::trim) {
         let key = AggregateKey::parse(name)?;
+        let is_prefix = matches!(key, AggregateKey::Prefix { .. });
+        if !names.insert(name.split('/').next().filter(|_| is_prefix).unwrap_or(name)) {
+            bail!("'{name}' is grouped by twice");
+        }
+        if matches!(key, AggregateKey::Prefix { length: 0, .. }) {
+            bail!("'{name}' keeps no bit of an address\nhint: leave it out");
+        }
         let tag = tag(name, key).with_context(|| format!("'{name}' has no tag of its own\nhint: add -o fmt:…"))?;
         tags.push(tag);
         keys.push(key);
@@ -159,5 +169,15 @@ mod tests {
     fn keys_have_their_tags() {
         let (keys, tags) = keys("proto,srcip4/24,dstnet,srctos").expect("keys");
         assert_eq!((keys.len(), tags.as_str()), (4, "%pr %sa %dn %stos"));
+    }
+
+    #[test]
+    fn keys_that_nfdump_refuses() {
+        for text in ["srcip,srcip", "proto,srcip4/32,srcip4/24", "srcip4/0", "dstip6/0"] {
+            assert!(keys(text).is_err(), "{text}");
+        }
+        for text in ["srcip,srcip4/24", "srcip4/24,srcip6/64", "tos,srctos", "srcnet,srcip"] {
+            assert!(keys(text).is_ok(), "{text}");
+        }
     }
 }

@@ -70,9 +70,7 @@ static NAMED: &[(&str, &str)] = &[
     ("glong", "%ts %td %pr %gsap -> %gdap %flg %tos %pkt %byt %fl"),
     ("extended", "%ts %td %pr %sap -> %dap %flg %tos %pkt %byt %pps %bps %bpp %fl"),
     ("biline", "%ts %td %pr %sap <-> %dap %opkt %ipkt %obyt %ibyt %fl"),
-    ("bigline", "%ts %td %pr %gsap <-> %gdap %opkt %ipkt %obyt %ibyt %fl"),
     ("bilong", "%ts %td %pr %sap <-> %dap %flg %tos %opkt %ipkt %obyt %ibyt %fl"),
-    ("biglong", "%ts %td %pr %gsap <-> %gdap %flg %tos %opkt %ipkt %obyt %ibyt %fl"),
     ("nsel", "%tevt %evt %xevt %pr %sap -> %dap %xsap -> %xdap %ibyt %obyt"),
     ("nat", "%tevt %evt %pr %sap -> %dap %nsap -> %ndap"),
     ("nel", "%tevt %evt %pr %sap -> %dap %nsap -> %ndap"),
@@ -88,7 +86,7 @@ static NAMED_CHANGED: &[(&str, &str)] = &[
 ];
 
 /// Formats that 1.7.8 does not have any more.
-static NAMED_GONE: &[&str] = &["bigline", "biglong", "nel"];
+static NAMED_GONE: &[&str] = &["nel"];
 
 /// nfdump's formats of one line each, by name.
 pub(super) fn named(release: Release) -> impl Iterator<Item = (&'static str, &'static str)> {
