@@ -113,6 +113,11 @@ impl<'a> Cell<'a> {
             }
             Field::Port(port) => self.push_port(row, port, width(6), text),
             Field::Number(_, of) => push_u64_right(text, number(), width(of)),
+            Field::AdjacentAs(_) if style.csv => push_u64(text, number()),
+            Field::AdjacentAs(_) => {
+                text.push(b' ');
+                push_u64_right(text, number(), 6);
+            }
             Field::Counter(_) => {
                 let number = self.numbers.get(row).unwrap_or_else(|| self.other.or_zero(row));
                 push_number(text, number, style.plain || style.csv, width(8));

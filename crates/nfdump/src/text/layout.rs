@@ -138,7 +138,7 @@ fn add_lines(
         let (name, next) = split_name(tagged);
         match (Tag::by_name(name, names.release), names.find(name)) {
             (Some(tag), _) => {
-                let blanks = if tag.field.is_address() { long_by } else { 0 };
+                let blanks = if tag.has_wide_heading(names.release) { long_by } else { 0 };
                 layout.heading.extend(std::iter::repeat_n(' ', blanks));
                 layout.heading.push_str(tag.heading);
                 layout.pieces.push(Piece::Field(tag.field));

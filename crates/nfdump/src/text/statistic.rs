@@ -129,7 +129,7 @@ pub(super) fn push_table(
     options: &Options,
 ) {
     let heading = heading_of(&ranking.statistic, options.release);
-    let width = VALUE_WIDTHS[usize::from(options.long_ipv6)];
+    let width = VALUE_WIDTHS[usize::from(options.long_ipv6 && ranking.of_addresses)];
     if !options.quiet {
         let limit = ranking.limit.map_or_else(String::new, |limit| format!(" {limit}"));
         // writing to a vector does not fail
@@ -279,6 +279,7 @@ impl<'a> Columns<'a> {
         text.push(b' ');
         let duration_ms = self.span.ms(row);
         match (options.plain_numbers, self.start.or_zero(row)) {
+            _ if width == VALUE_WIDTHS[1] && !options.release.is_last() => push_seconds(text, duration_ms, 9),
             // 1.7.8 has no duration without a start here, and one since 1970 elsewhere
             (true, 0) if options.release.is_last() => push_seconds(text, 0, 16),
             (true, _) => push_seconds(text, duration_ms, 16),

@@ -66,6 +66,8 @@ pub(super) enum Field {
     IcmpCode,
     /// A number in a field of so many octets.
     Number(Column, usize),
+    /// An AS next to that of an address: a blank, and a field of six.
+    AdjacentAs(Column),
     /// A counter, scaled unless numbers are plain.
     Counter(Counter),
     /// How many flows.
@@ -226,8 +228,8 @@ pub(super) static TAGS: &[Tag] = {
         "ic" "ICMP-C" "icmpCode" F::IcmpCode;
         "sas" "Src AS" "srcAS" F::Number(C::SrcAs, 6);
         "das" "Dst AS" "dstAS" F::Number(C::DstAs, 6);
-        "nas" "Next AS" "nextAS" F::Number(C::NextAs, 7);
-        "pas" "Prev AS" "prevAS" F::Number(C::PrevAs, 7);
+        "nas" "Next AS" "nextAS" F::AdjacentAs(C::NextAs);
+        "pas" "Prev AS" "prevAS" F::AdjacentAs(C::PrevAs);
         "in" " Input" "input" F::Number(C::InIf, 6);
         "out" "Output" "output" F::Number(C::OutIf, 6);
         "inam" " Input interface name" "inIfName" F::Empty("", "");
@@ -402,11 +404,17 @@ impl Tag {
             .filter(move |tag| !(release.is_last() && GONE.contains(&tag.name)))
             .map(move |tag| changed(&tag).filter(|_| release.is_last()).unwrap_or(tag))
     }
+
+    /// Whether its heading grows when addresses of IPv6 are written in full; 1.7.1 forgets those of translations.
+    pub(super) fn has_wide_heading(&self, release: Release) -> bool {
+        let is_forgotten = !release.is_last() && ["xsa", "xda", "nsa", "nda"].contains(&self.name);
+        self.field.is_address() && !is_forgotten
+    }
 }
 
 impl Field {
     /// Whether it grows when addresses of IPv6 are written in full.
-    pub(super) fn is_address(self) -> bool {
+    fn is_address(self) -> bool {
         matches!(
             self,
             Self::Address(_)
@@ -432,6 +440,7 @@ impl Field {
             | Self::TimeRaw(column)
             | Self::TimeUtc(column)
             | Self::Number(column, _)
+            | Self::AdjacentAs(column)
             | Self::Address(column)
             | Self::Mac(column)
             | Self::Hex(column, _)
