@@ -165,7 +165,12 @@ pub(super) fn push_csv(
 ) {
     if !options.quiet {
         // Orders of nfdump that have a name of their own for packets and bytes of one direction.
-        let way = if matches!(ranking.order.as_str(), "flows") || ranking.order.starts_with('i') { "i" } else { "" };
+        let way = match ranking.order.as_str() {
+            "flows" => "i",
+            order if order.starts_with('i') => "i",
+            order if order.starts_with('o') => "o",
+            _ => "",
+        };
         // writing to a vector does not fail
         let _ =
             writeln!(text, "ts,te,td,pr,val,fl,flP,{way}pkt,{way}pktP,{way}byt,{way}bytP,{way}pps,{way}bps,{way}bpp");

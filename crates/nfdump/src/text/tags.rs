@@ -413,18 +413,6 @@ impl Tag {
 }
 
 impl Field {
-    /// Whether it grows when addresses of IPv6 are written in full.
-    fn is_address(self) -> bool {
-        matches!(
-            self,
-            Self::Address(_)
-                | Self::GeoAddress(_)
-                | Self::AddressPort(..)
-                | Self::GeoAddressPort(..)
-                | Self::Network(..)
-        )
-    }
-
     /// The columns that it is made of.
     pub(super) fn columns(self) -> Vec<Column> {
         use Column as C;
@@ -478,6 +466,18 @@ impl Field {
             Self::Text(text) => vec![text.column],
             Self::Count | Self::NewLine | Self::Empty(..) => Vec::new(),
         }
+    }
+
+    /// Whether it grows when addresses of IPv6 are written in full.
+    fn is_address(self) -> bool {
+        matches!(
+            self,
+            Self::Address(_)
+                | Self::GeoAddress(_)
+                | Self::AddressPort(..)
+                | Self::GeoAddressPort(..)
+                | Self::Network(..)
+        )
     }
 }
 
