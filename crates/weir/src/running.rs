@@ -22,7 +22,7 @@ pub(crate) struct Foreground {
     hang_up: Signal,
 }
 
-/// What a command does while its chain runs. The default does nothing.
+/// What a command does while its chain runs. The default does nothing but to have files read again at SIGHUP.
 pub(crate) struct Hooks<'h> {
     /// Called when every component is open.
     pub(crate) started: Box<dyn FnOnce(&Running) + 'h>,
@@ -30,13 +30,13 @@ pub(crate) struct Hooks<'h> {
     pub(crate) every: Option<Duration>,
     /// Called with the progress of the chain.
     pub(crate) report: Box<dyn FnMut(&Progress) + 'h>,
-    /// Called at each SIGHUP, after the components were asked to read their files again.
-    pub(crate) hang_up: Box<dyn Fn() + 'h>,
+    /// Called at each SIGHUP. The default asks the components to read their files again.
+    pub(crate) hang_up: Box<dyn Fn(&Running) + 'h>,
 }
 
 impl Default for Hooks<'_> {
     fn default() -> Self {
-        Self { started: Box::new(|_| ()), every: None, report: Box::new(|_| ()), hang_up: Box::new(|| ()) }
+        Self { started: Box::new(|_| ()), every: None, report: Box::new(|_| ()), hang_up: Box::new(Running::reload) }
     }
 }
 
@@ -107,10 +107,7 @@ impl Foreground {
                     _ = ticks.tick() => report(&running.progress()),
                     _ = self.interrupt.recv() => stop(&running, &mut stopping),
                     _ = self.terminate.recv() => stop(&running, &mut stopping),
-                    _ = self.hang_up.recv() => {
-                        running.reload();
-                        hang_up();
-                    }
+                    _ = self.hang_up.recv() => hang_up(&running),
                 }
             }
         });

@@ -210,6 +210,7 @@ fn collect(settings: Settings, downloads: Option<Downloads>, chain: weir_chain::
     if let Some(ingest) = &settings.service.ingest {
         intake::offer(Arc::clone(&ingest.intake));
     }
+    let has_file = settings.service.reloader.is_some();
     let (service, watching) = Service::bind(settings, downloads, true)?;
     let (status, service) = (Arc::clone(&service.status), Mutex::new(service));
     let target = demo.as_ref().map(Demo::target);
@@ -253,7 +254,8 @@ fn collect(settings: Settings, downloads: Option<Downloads>, chain: weir_chain::
             log_progress(progress);
         }
     };
-    let hang_up = || locked(&service).reload();
+    // the service asks the components once the configuration is right; without one there is nothing to be wrong
+    let hang_up = |running: &Running| if has_file { locked(&service).reload() } else { running.reload() };
     let hooks =
         Hooks { started: Box::new(begin), every: Some(EVERY), report: Box::new(report), hang_up: Box::new(hang_up) };
     let (progress, ended) = Foreground::new()?.run_with(chain, &notices, hooks)?;
