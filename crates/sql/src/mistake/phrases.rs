@@ -47,6 +47,7 @@ pub(super) fn refined(sql: &str, mistake: Mistake, notes: &[String]) -> Mistake 
     let before = place.as_ref().map(|place| split(&place.text, place.column - 1)).unwrap_or_default();
     let (message, more) = expected(sql, &message, before)
         .or_else(|| types(&message, notes))
+        .or_else(|| fields(&message))
         .or_else(|| calls(&message))
         .or_else(|| clauses(&message))
         .unwrap_or_else(|| (message.replace("found: EOF", "found: the end"), None));
@@ -235,6 +236,19 @@ fn types(message: &str, notes: &[String]) -> Refined {
         return Some((format!("'{given}' is no length of time"), Some(hint.to_owned())));
     }
     None
+}
+
+/// Fields of a column that has none. Mostly a table was meant: in a subquery, a column goes before a table of the outer query that
+/// has the same name.
+fn fields(message: &str) -> Refined {
+    let (_, rest) = message.split_once("annot access field at argument ")?;
+    let (_, type_name) = rest.strip_suffix(" is not Struct, Map, or Null")?.split_once(": type ")?;
+    let hint = "flows is a column too, and a subquery reads it as that: give the outer table another name, as in FROM flows f1 and \
+                f1.src_addr";
+    Some((
+        format!("what is before a point is a column here, and {} has no fields", noun(type_name)),
+        Some(hint.to_owned()),
+    ))
 }
 
 /// Functions and their arguments.
