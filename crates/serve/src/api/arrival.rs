@@ -26,7 +26,8 @@ pub(super) async fn whole(request: Request, octets_max: usize, time_max: Duratio
     Ok(Request::from_parts(head, Body::from(body)))
 }
 
-/// Refuses a body that would have to be decoded first (RFC 9110 section 8.4): read as it is, it would have mistakes that nobody made.
+/// Refuses a body that would have to be decoded first (RFC 9110 section 8.4): read as it is, it would have mistakes that nobody
+/// made.
 fn check_coding(headers: &HeaderMap) -> Answered<()> {
     let values = headers.get_all(header::CONTENT_ENCODING);
     let mut codings =
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn a_body_that_must_be_decoded_is_refused() {
         let check = |codings: &[&'static str]| {
-            let values = codings.iter().map(|coding| (header::CONTENT_ENCODING, HeaderValue::from_static(*coding)));
+            let values = codings.iter().map(|&coding| (header::CONTENT_ENCODING, HeaderValue::from_static(coding)));
             check_coding(&values.collect::<HeaderMap>()).map_err(|problem| (problem.status, problem.detail))
         };
         assert_eq!((check(&[]), check(&["Identity"]), check(&["identity, ", ""])), (Ok(()), Ok(()), Ok(())));
