@@ -26,9 +26,14 @@ class Server {
     return this.info !== null && this.info.has_users && this.info.user === null;
   }
 
+  /** Who asks; null as long as that is not known. */
+  get user(): User | null {
+    return this.info?.user ?? null;
+  }
+
   /** Whether books, watches, statistics and rates are for who asks. */
   get seesAll(): boolean {
-    return this.info?.user?.sees_all !== false;
+    return this.user?.sees_all !== false;
   }
 
   async load(): Promise<void> {

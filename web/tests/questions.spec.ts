@@ -297,7 +297,8 @@ test("who sees a part of the flows is offered what answers about them", async ({
   await weir.open("#/explore");
   await expect(page.locator("section[aria-label=table] tbody tr").first()).toBeVisible();
   await expect(page.getByRole("alert")).toHaveCount(0);
-  await expect(page.getByRole("link", { name: "Exporters" })).toHaveCount(0);
+  for (const name of ["Exporters", "Dashboards", "SQL"]) await expect(page.getByRole("link", { name, exact: true })).toHaveCount(0);
+  await expect(page.locator("summary", { hasText: "Keep" })).toHaveCount(0);
   expect(weir.requests.filter((each) => /live|reports|completeness/.test(each))).toEqual([]);
   // what it costs is not known, so a sketch comes first
   expect(weir.requests.filter((each) => each.includes("sketch"))).toHaveLength(1);
@@ -306,6 +307,8 @@ test("who sees a part of the flows is offered what answers about them", async ({
   await expect(page.getByText(/^first seen [\d-]+ [\d:]+, last seen /)).toBeVisible();
   await weir.open("#/exporters");
   await expect(page.getByText("this page is about all of them")).toBeVisible();
+  await weir.open("#/sql");
+  await expect(page.getByText("this page takes analyst")).toBeVisible();
 });
 
 test("a mistake in SQL is shown under the text", async ({ page, weir }) => {

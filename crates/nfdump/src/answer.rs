@@ -30,6 +30,9 @@ const TOP_DEFAULT: usize = 10;
 /// nfdump takes no more statistics than these at once.
 const STATISTICS_MAX: usize = 8;
 
+/// What is printed when no flow passes the filter.
+const NO_FLOWS: &[u8] = b"No matching flows\n";
+
 /// Everything that an answer is made with.
 struct AnswerWriter<'a> {
     args: &'a Arguments,
@@ -104,8 +107,8 @@ fn format(args: &Arguments, keys: &[AggregateKey], tags: &str, options: &mut Opt
     let named = args.output.output.as_deref();
     if keys.is_empty() || release == Release::V1_7_1 {
         let format = Format::parse(named.unwrap_or(&usual), &own, options)?;
-        if !keys.is_empty() && !format.is_lines() && !format.is_csv() {
-            bail!("-A is printed in lines or with -o csv\nhint: without -o the format is '{usual}'");
+        if !keys.is_empty() && !format.prints_groups() {
+            bail!("-A is printed in lines or with -o csv, pipe or null\nhint: without -o the format is '{usual}'");
         }
         return Ok(format);
     }
@@ -286,8 +289,8 @@ impl AnswerWriter<'_> {
             PrintError::Batches(error) => error,
             PrintError::Write(error) => error.into(),
         })?;
-        if is_empty && (self.format.is_lines() || self.format.is_raw()) {
-            output.write_all(b"No matching flows\n")?;
+        if is_empty && (self.format.is_lines() || self.format.is_raw() || self.format.is_pipe()) {
+            output.write_all(NO_FLOWS)?;
         }
         Ok(())
     }
@@ -333,8 +336,9 @@ impl AnswerWriter<'_> {
         }
         let limit = self.limit(Some(TOP_DEFAULT));
         let (fields, records): (Vec<_>, Vec<_>) = asked.into_iter().partition(|statistic| statistic.key.is_some());
+        let mut is_told = !self.tells_of_no_flows_first();
         for statistic in &records {
-            self.record(statistic, limit, output)?;
+            self.record(statistic, limit, &mut is_told, output)?;
         }
         let mut counts = None;
         for statistic in fields {
@@ -353,25 +357,48 @@ impl AnswerWriter<'_> {
             let ranking = Ranking {
                 statistic: key.nfdump_name().to_owned(),
                 column: key.name().to_owned(),
+                of_addresses: key.columns().iter().all(|column| column.column_type() == ColumnType::Address),
                 per_protocol,
                 order: statistic.order,
                 limit,
             };
+            if !is_told && totals.cost.flows_passed == 0 {
+                output.write_all(NO_FLOWS)?;
+            }
+            is_told = true;
             write_ranking(&ranking, &rows, &totals.totals, &self.format, &self.options, output)?;
         }
         counts.map_or_else(|| self.source.totals(), Ok)
     }
 
+    /// Whether it is said once and before all rankings that no flow passes: 1.7.1 does, where people read the answer.
+    fn tells_of_no_flows_first(&self) -> bool {
+        let is_for_people = !self.format.is_csv() && !self.format.is_json() && self.args.file.write.is_none();
+        self.options.release == Release::V1_7_1 && is_for_people
+    }
+
     /// The first of whole flows.
-    fn record(&self, statistic: &Statistic, limit: Option<usize>, output: &mut dyn Write) -> anyhow::Result<()> {
+    fn record(
+        &self,
+        statistic: &Statistic,
+        limit: Option<usize>,
+        is_told: &mut bool,
+        output: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let Some(rows) = self.made(Some(statistic.sorting), statistic.direction, limit)? else { return Ok(()) };
+        let mut rows = rows.filter(|rows| !rows.as_ref().is_ok_and(|rows| rows.num_rows() == 0)).peekable();
+        if self.tells_of_no_flows_first() && rows.peek().is_none() {
+            if !*is_told {
+                output.write_all(NO_FLOWS)?;
+            }
+            *is_told = true;
+            return Ok(());
+        }
         if !self.options.quiet && self.args.file.write.is_none() && self.format.is_lines() {
             let limit = limit.map_or_else(String::new, |limit| format!(" {limit}"));
             writeln!(output, "Top{limit} flows ordered by {}:", statistic.order)?;
         }
-        match self.made(Some(statistic.sorting), statistic.direction, limit)? {
-            Some(rows) => self.put(rows, output),
-            None => Ok(()),
-        }
+        self.put(rows, output)
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct FlowArguments {
     #[arg(short = 't', value_name = "WINDOW", value_parser = times::window, allow_hyphen_values = true)]
     pub(crate) window: Option<TimeWindow>,
     /// Stop after this many flows that pass the filter
-    #[arg(short = 'c', value_name = "N")]
+    #[arg(short = 'c', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 }
 

@@ -1,5 +1,7 @@
 //! What is grouped, ranked and sorted, as nfdump writes it.
 
+use std::collections::HashSet;
+
 use anyhow::{Context, bail};
 use weir_flow::Column;
 use weir_query::{AggregateKey, Order, SelectError, Sorting, StatisticKey};
@@ -19,7 +21,13 @@ pub(crate) struct Statistic {
     pub(crate) direction: CounterDirection,
 }
 
-/// Reads `STAT[:p][/ORDER[:a|d]]…`.
+/// Orders of rankings, in the order in which nfdump prints them.
+const RANKING_ORDERS: [&str; 16] = [
+    "flows", "packets", "ipkg", "opkg", "bytes", "ibyte", "obyte", "pps", "ipps", "opps", "bps", "ibps", "obps", "bpp",
+    "ibpp", "obpp",
+];
+
+/// Reads `STAT[:p][/ORDER[:a|d]]…`, with the orders as nfdump prints them: each once, whatever order they are written in.
 pub(crate) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
     let mut parts = text.split('/');
     let key = parts.next().unwrap_or_default();
@@ -29,13 +37,15 @@ pub(crate) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
     if orders.is_empty() {
         orders.push("flows");
     }
+    let name = |text: &str| text.split(':').next().unwrap_or_default().to_owned();
+    orders.sort_by_key(|text| RANKING_ORDERS.iter().position(|known| **known == name(text)));
+    orders.dedup_by_key(|text| name(text));
     let statistic = |text: &str| {
         let (sorting, direction) = sorting(text)?;
         if matches!(sorting.order, Order::Start | Order::End | Order::Duration) {
             bail!("'{text}' is not an order of a ranking\nhint: use flows, packets, bytes, pps, bps or bpp");
         }
-        let order = text.split(':').next().unwrap_or_default().to_owned();
-        Ok(Statistic { key, per_protocol, order, sorting, direction })
+        Ok(Statistic { key, per_protocol, order: name(text), sorting, direction })
     };
     orders.into_iter().map(statistic).collect()
 }
@@ -61,8 +71,16 @@ pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, CounterDirection)>
 pub(crate) fn keys(text: &str) -> anyhow::Result<(Vec<AggregateKey>, String)> {
     let mut tags = Vec::new();
     let mut keys = Vec::new();
+    let mut names = HashSet::new();
     for name in text.split(',').map(str::trim) {
         let key = AggregateKey::parse(name)?;
+        let is_prefix = matches!(key, AggregateKey::Prefix { .. });
+        if !names.insert(name.split('/').next().filter(|_| is_prefix).unwrap_or(name)) {
+            bail!("'{name}' is grouped by twice");
+        }
+        if matches!(key, AggregateKey::Prefix { length: 0, .. }) {
+            bail!("'{name}' keeps no bit of an address\nhint: leave it out");
+        }
         let tag = tag(name, key).with_context(|| format!("'{name}' has no tag of its own\nhint: add -o fmt:…"))?;
         tags.push(tag);
         keys.push(key);
@@ -148,6 +166,9 @@ mod tests {
         let orders: Vec<_> = found.iter().map(|found| (found.order.as_str(), found.sorting.order)).collect();
         assert_eq!(orders, [("flows", Order::Flows), ("bps", Order::BitsPerSecond)]);
         assert!(found[1].sorting.is_ascending() && found.iter().all(|found| found.per_protocol));
+        let found = statistics("srcip/bpp/ibyte/bytes/flows/packets/bytes").expect("a statistic");
+        let orders: Vec<_> = found.iter().map(|found| found.order.as_str()).collect();
+        assert_eq!(orders, ["flows", "packets", "bytes", "ibyte", "bpp"]);
         assert!(statistics("record").expect("a statistic")[0].key.is_none());
         assert_eq!(statistics("srcip/obyte").expect("a statistic")[0].direction, CounterDirection::Out);
         let (long, short) = (sorting("obytes:a").expect("an order"), sorting("obyte:a").expect("an order"));
@@ -159,5 +180,15 @@ mod tests {
     fn keys_have_their_tags() {
         let (keys, tags) = keys("proto,srcip4/24,dstnet,srctos").expect("keys");
         assert_eq!((keys.len(), tags.as_str()), (4, "%pr %sa %dn %stos"));
+    }
+
+    #[test]
+    fn keys_that_nfdump_refuses() {
+        for text in ["srcip,srcip", "proto,srcip4/32,srcip4/24", "srcip4/0", "dstip6/0"] {
+            assert!(keys(text).is_err(), "{text}");
+        }
+        for text in ["srcip,srcip4/24", "srcip4/24,srcip6/64", "tos,srctos", "srcnet,srcip"] {
+            assert!(keys(text).is_ok(), "{text}");
+        }
     }
 }

@@ -199,6 +199,16 @@ impl Format {
         matches!(self.0, Kind::Raw)
     }
 
+    /// Whether the rows are numbers with strokes between them.
+    pub fn is_pipe(&self) -> bool {
+        matches!(self.0, Kind::Pipe(_))
+    }
+
+    /// Whether groups can be printed, which have their keys and counters only.
+    pub fn prints_groups(&self) -> bool {
+        matches!(self.0, Kind::Lines(..) | Kind::Csv(..) | Kind::Pipe(_) | Kind::Null)
+    }
+
     /// Whether a list of flows has a footer.
     pub fn has_footer(&self) -> bool {
         !matches!(self.0, Kind::Json | Kind::Ndjson | Kind::Pipe(_) | Kind::Csv(_, false))

@@ -79,6 +79,8 @@ kinds! {
     changed, "changed", PRECONDITION_FAILED, "somebody else has changed it";
     /// The body or the answer is too large.
     too_large, "too-large", PAYLOAD_TOO_LARGE, "that is too large";
+    /// The body is in a coding that is not decoded here.
+    coding, "content-coding", UNSUPPORTED_MEDIA_TYPE, "the coding of the body is not supported";
     /// Too many questions at once.
     too_many, "too-many-questions", TOO_MANY_REQUESTS, "too many questions at once";
     /// Too many requests in too little time.
@@ -237,6 +239,10 @@ impl IntoResponse for Problem {
             }
             StatusCode::UNAUTHORIZED => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"weir\""));
+            }
+            // RFC 9110 section 15.5.16: what would be read
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
             _ => {}
         }

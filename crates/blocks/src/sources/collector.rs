@@ -470,6 +470,11 @@ mod tests {
             let error = senders(&format!("{listen}\nsockets = 2\n{wrong}")).expect_err("wrong").message;
             assert!(error.contains(expected), "{error}");
         }
+        // the collector reads them again too
+        let secure =
+            given("listen = 'tls://127.0.0.1:1'\ntls_cert = 'none.pem'\ntls_key = 'none.key'\ntls_ca = 'none.ca'");
+        let error = secure.senders_after(&secure).expect_err("no certificate").message;
+        assert!(error.contains("none.pem"), "{error}");
     }
 
     #[test]

@@ -317,11 +317,12 @@ impl Collector {
     /// Finds out whether it could start: whether the files of certificates can be used, and whether the names of other collectors
     /// are known. No socket is opened, and nothing is written.
     pub fn check(options: &CollectorOptions) -> Result<(), CollectError> {
-        Self::check_listeners(options)?;
+        Self::check_certificates(options)?;
         options.relay.as_ref().map_or(Ok(()), Relay::check).map_err(CollectError::Relay)
     }
 
-    fn check_listeners(options: &CollectorOptions) -> Result<(), CollectError> {
+    /// Finds out whether [`reload`](Self::reload) could use the files of certificates.
+    pub fn check_certificates(options: &CollectorOptions) -> Result<(), CollectError> {
         if options.listeners.is_empty() {
             return Err(CollectError::NoListener);
         }
@@ -330,7 +331,7 @@ impl Collector {
 
     /// Opens the sockets and starts the threads.
     pub fn start(options: &CollectorOptions) -> Result<Self, CollectError> {
-        Self::check_listeners(options)?;
+        Self::check_certificates(options)?;
         let sockets = udp::bind_all(options)?;
         let persistence = Persistence::open(options, sockets.len())?;
         let mut listening = listening::bind(options)?;

@@ -113,6 +113,11 @@ impl<'a> Cell<'a> {
             }
             Field::Port(port) => self.push_port(row, port, width(6), text),
             Field::Number(_, of) => push_u64_right(text, number(), width(of)),
+            Field::AdjacentAs(_) if style.csv => push_u64(text, number()),
+            Field::AdjacentAs(_) => {
+                text.push(b' ');
+                push_u64_right(text, number(), 6);
+            }
             Field::Counter(_) => {
                 let number = self.numbers.get(row).unwrap_or_else(|| self.other.or_zero(row));
                 push_number(text, number, style.plain || style.csv, width(8));
@@ -180,13 +185,14 @@ impl<'a> Cell<'a> {
             Field::Event(of, none) => push_event(text, self.numbers.get(row), self.other.get(row), none, width(of)),
             Field::FurtherEvent(of, none) => self.push_further_event(row, none, width(of), text),
             Field::Label(depth) => self.push_label(row, depth, width(8), text),
+            Field::Labels => self.push_labels(row, width(8), text),
             Field::AccessList(id, is_hex) => push_access_list(text, self.element(row, id), is_hex, style.csv),
             Field::AddressWords(_) => push_words(text, self.addresses.get(row)),
             Field::BlockSize => {
                 let size = self.numbers.get(row).zip(self.other.get(row));
                 push_u64_right(text, size.map_or(0, |(start, end)| (end + 1).saturating_sub(start)), width(7));
             }
-            Field::Family => push_u64(text, self.addresses.get(row).map_or(0, family)),
+            Field::Family(none) => push_u64(text, self.addresses.get(row).map_or(none, family)),
             Field::Text(of) => self.push_text_field(row, of, style, text),
             Field::NewLine => text.push(b'\n'),
             Field::Empty(lines, csv) => text.extend_from_slice(if style.csv { csv } else { lines }.as_bytes()),
@@ -245,6 +251,13 @@ impl<'a> Cell<'a> {
     /// A number of the record's header.
     fn header(&self, row: usize, id: u16) -> u64 {
         self.element_of(row, RECORD_HEADER, id).map_or(0, big_endian)
+    }
+
+    fn push_labels(&self, row: usize, width: usize, text: &mut Vec<u8>) {
+        for depth in 0..LABELS {
+            self.push_label(row, depth, width, text);
+            text.push(b' ');
+        }
     }
 
     fn push_label(&self, row: usize, depth: u16, width: usize, text: &mut Vec<u8>) {
@@ -320,7 +333,10 @@ impl<'a> Cell<'a> {
 }
 
 /// What hooks of `NfSen` look for before an address.
-const TAG: u8 = 1;
+pub(super) const TAG: u8 = 1;
+
+/// Labels of a flow at most.
+const LABELS: u16 = 10;
 
 /// The element of the topmost label; those below follow.
 const MPLS_FIRST: u16 = 70;

@@ -70,9 +70,7 @@ static NAMED: &[(&str, &str)] = &[
     ("glong", "%ts %td %pr %gsap -> %gdap %flg %tos %pkt %byt %fl"),
     ("extended", "%ts %td %pr %sap -> %dap %flg %tos %pkt %byt %pps %bps %bpp %fl"),
     ("biline", "%ts %td %pr %sap <-> %dap %opkt %ipkt %obyt %ibyt %fl"),
-    ("bigline", "%ts %td %pr %gsap <-> %gdap %opkt %ipkt %obyt %ibyt %fl"),
     ("bilong", "%ts %td %pr %sap <-> %dap %flg %tos %opkt %ipkt %obyt %ibyt %fl"),
-    ("biglong", "%ts %td %pr %gsap <-> %gdap %flg %tos %opkt %ipkt %obyt %ibyt %fl"),
     ("nsel", "%tevt %evt %xevt %pr %sap -> %dap %xsap -> %xdap %ibyt %obyt"),
     ("nat", "%tevt %evt %pr %sap -> %dap %nsap -> %ndap"),
     ("nel", "%tevt %evt %pr %sap -> %dap %nsap -> %ndap"),
@@ -88,7 +86,7 @@ static NAMED_CHANGED: &[(&str, &str)] = &[
 ];
 
 /// Formats that 1.7.8 does not have any more.
-static NAMED_GONE: &[&str] = &["bigline", "biglong", "nel"];
+static NAMED_GONE: &[&str] = &["nel"];
 
 /// nfdump's formats of one line each, by name.
 pub(super) fn named(release: Release) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -140,7 +138,7 @@ fn add_lines(
         let (name, next) = split_name(tagged);
         match (Tag::by_name(name, names.release), names.find(name)) {
             (Some(tag), _) => {
-                let blanks = if tag.field.is_address() { long_by } else { 0 };
+                let blanks = if tag.has_wide_heading(names.release) { long_by } else { 0 };
                 layout.heading.extend(std::iter::repeat_n(' ', blanks));
                 layout.heading.push_str(tag.heading);
                 layout.pieces.push(Piece::Field(tag.field));
@@ -229,7 +227,7 @@ pub(super) fn csv_fast() -> Layout {
     use Column as C;
     let fields = [
         Field::Count,
-        Field::Family,
+        Field::Family(0),
         Field::Number(C::Start, 0),
         Field::Number(C::End, 0),
         Field::Number(C::Protocol, 0),
@@ -256,7 +254,8 @@ pub(super) fn csv_fast() -> Layout {
 pub(super) fn pipe() -> Layout {
     use Column as C;
     let fields = [
-        Field::Family,
+        // groups without an address are of IPv4
+        Field::Family(2),
         Field::Number(C::Start, 0),
         Field::Number(C::End, 0),
         Field::Number(C::Protocol, 0),

@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use weir_flow::Column;
 
 use super::Options;
-use super::cells::push_mac;
+use super::cells::{TAG, push_mac};
 use super::footer::Totals;
 use super::protocols::push_protocol;
 use super::release::Release;
@@ -23,6 +23,8 @@ pub struct Ranking {
     pub statistic: String,
     /// Name of the column of the values.
     pub column: String,
+    /// The values are addresses.
+    pub of_addresses: bool,
     /// One row per value and protocol.
     pub per_protocol: bool,
     /// nfdump's name of the order, such as `bytes`.
@@ -127,7 +129,7 @@ pub(super) fn push_table(
     options: &Options,
 ) {
     let heading = heading_of(&ranking.statistic, options.release);
-    let width = VALUE_WIDTHS[usize::from(options.long_ipv6)];
+    let width = VALUE_WIDTHS[usize::from(options.long_ipv6 && ranking.of_addresses)];
     if !options.quiet {
         let limit = ranking.limit.map_or_else(String::new, |limit| format!(" {limit}"));
         // writing to a vector does not fail
@@ -163,7 +165,12 @@ pub(super) fn push_csv(
 ) {
     if !options.quiet {
         // Orders of nfdump that have a name of their own for packets and bytes of one direction.
-        let way = if matches!(ranking.order.as_str(), "flows") || ranking.order.starts_with('i') { "i" } else { "" };
+        let way = match ranking.order.as_str() {
+            "flows" => "i",
+            order if order.starts_with('i') => "i",
+            order if order.starts_with('o') => "o",
+            _ => "",
+        };
         // writing to a vector does not fail
         let _ =
             writeln!(text, "ts,te,td,pr,val,fl,flP,{way}pkt,{way}pktP,{way}byt,{way}bytP,{way}pps,{way}bps,{way}bpp");
@@ -172,7 +179,7 @@ pub(super) fn push_csv(
     for batch in batches {
         let columns = Columns::of(batch, ranking);
         for row in 0..batch.num_rows() {
-            columns.push_values(row, totals, &mut clock, text);
+            columns.push_values(row, totals, options, &mut clock, text);
         }
     }
     if !options.release.is_last() {
@@ -203,6 +210,8 @@ struct Columns<'a> {
     addresses: Addresses<'a>,
     /// Values that are texts.
     texts: Option<&'a StringArray>,
+    /// Marked for the hooks of `NfSen`, when they are asked for.
+    is_address: bool,
     /// Octets that are no numbers: addresses, MAC addresses.
     is_octets: bool,
     is_hex: bool,
@@ -225,6 +234,7 @@ impl<'a> Columns<'a> {
             numbers: values.map_or_else(Numbers::absent, Numbers::new),
             addresses: values.map_or_else(Addresses::absent, Addresses::new),
             texts: values.and_then(|values| values.as_string_opt::<i32>()),
+            is_address: ranking.of_addresses,
             is_octets: values.is_some_and(|values| *values.data_type() == DataType::Binary),
             is_hex: matches!(ranking.statistic.as_str(), "odid" | "opid" | "ethertype"),
             is_flags: ranking.statistic == "flags",
@@ -274,6 +284,7 @@ impl<'a> Columns<'a> {
         text.push(b' ');
         let duration_ms = self.span.ms(row);
         match (options.plain_numbers, self.start.or_zero(row)) {
+            _ if width == VALUE_WIDTHS[1] && !options.release.is_last() => push_seconds(text, duration_ms, 9),
             // 1.7.8 has no duration without a start here, and one since 1970 elsewhere
             (true, 0) if options.release.is_last() => push_seconds(text, 0, 16),
             (true, _) => push_seconds(text, duration_ms, 16),
@@ -284,6 +295,9 @@ impl<'a> Columns<'a> {
         self.push_protocol(row, options.plain_numbers, text);
         align_left(text, start, 5);
         text.push(b' ');
+        if options.tag_addresses && self.is_address {
+            text.push(TAG);
+        }
         let start = text.len();
         if self.is_flags && options.release.is_last() && !options.plain_numbers {
             text.extend_from_slice(&tcp_flags_text(self.numbers.or_zero(row) as u16));
@@ -307,7 +321,16 @@ impl<'a> Columns<'a> {
         text.push(b'\n');
     }
 
-    fn push_values(&self, row: usize, totals: &Totals, clock: &mut ZonedClock, text: &mut Vec<u8>) {
+    /// As 1.7.1 has it between commas: a number is filled up, a name is not.
+    fn push_protocol_value(&self, row: usize, plain: bool, text: &mut Vec<u8>) {
+        let start = text.len();
+        self.push_protocol(row, plain, text);
+        if text.get(start..).is_some_and(|octets| octets.iter().all(u8::is_ascii_digit)) {
+            align_left(text, start, 5);
+        }
+    }
+
+    fn push_values(&self, row: usize, totals: &Totals, options: &Options, clock: &mut ZonedClock, text: &mut Vec<u8>) {
         for time in [&self.start, &self.end] {
             clock.push(text, time.or_zero(row) as i64, b' ');
             // whole seconds here
@@ -317,7 +340,11 @@ impl<'a> Columns<'a> {
         let duration_ms = self.span.ms(row);
         push_seconds(text, duration_ms, 0);
         text.push(b',');
-        self.push_protocol(row, false, text);
+        if options.release.is_last() {
+            self.push_protocol(row, false, text);
+        } else {
+            self.push_protocol_value(row, options.plain_numbers, text);
+        }
         text.push(b',');
         self.push_value(row, 0, text);
         let [flows, packets, bytes] = self.counts(row);

@@ -66,6 +66,8 @@ pub(super) enum Field {
     IcmpCode,
     /// A number in a field of so many octets.
     Number(Column, usize),
+    /// An AS next to that of an address: a blank, and a field of six.
+    AdjacentAs(Column),
     /// A counter, scaled unless numbers are plain.
     Counter(Counter),
     /// How many flows.
@@ -98,14 +100,16 @@ pub(super) enum Field {
     FurtherEvent(usize, &'static str),
     /// Label of MPLS at this depth, its class and whether it is the last.
     Label(u16),
+    /// All ten of them, a blank after each.
+    Labels,
     /// The three numbers of an access list: its element, and whether they are hexadecimal.
     AccessList(u16, bool),
     /// An address as four words of 32 bits with strokes between them.
     AddressWords(Column),
     /// Size of a block of ports.
     BlockSize,
-    /// 2 for IPv4, 10 for IPv6, as Linux numbers them.
-    Family,
+    /// 2 for IPv4, 10 for IPv6, as Linux numbers them, and what is written when there is no address.
+    Family(u64),
     /// A text, and what is written when there is none.
     Text(TextField),
     /// The end of a line.
@@ -224,8 +228,8 @@ pub(super) static TAGS: &[Tag] = {
         "ic" "ICMP-C" "icmpCode" F::IcmpCode;
         "sas" "Src AS" "srcAS" F::Number(C::SrcAs, 6);
         "das" "Dst AS" "dstAS" F::Number(C::DstAs, 6);
-        "nas" "Next AS" "nextAS" F::Number(C::NextAs, 7);
-        "pas" "Prev AS" "prevAS" F::Number(C::PrevAs, 7);
+        "nas" "Next AS" "nextAS" F::AdjacentAs(C::NextAs);
+        "pas" "Prev AS" "prevAS" F::AdjacentAs(C::PrevAs);
         "in" " Input" "input" F::Number(C::InIf, 6);
         "out" "Output" "output" F::Number(C::OutIf, 6);
         "inam" " Input interface name" "inIfName" F::Empty("", "");
@@ -268,6 +272,7 @@ pub(super) static TAGS: &[Tag] = {
         "mpls8" " MPLS lbl 8 " "mplsLabel8" F::Label(7);
         "mpls9" " MPLS lbl 9 " "mplsLabel9" F::Label(8);
         "mpls10" " MPLS lbl 10" "mplsLabel10" F::Label(9);
+        "mpls" "                                               MPLS labels 1-10                                                                   " "" F::Labels;
         "bps" "     bps" "bps" F::BitsPerSecond;
         "pps" "     pps" "pps" F::PacketsPerSecond;
         "bpp" "   Bpp" "bpp" F::BytesPerPacket;
@@ -399,21 +404,15 @@ impl Tag {
             .filter(move |tag| !(release.is_last() && GONE.contains(&tag.name)))
             .map(move |tag| changed(&tag).filter(|_| release.is_last()).unwrap_or(tag))
     }
+
+    /// Whether its heading grows when addresses of IPv6 are written in full; 1.7.1 forgets those of translations.
+    pub(super) fn has_wide_heading(&self, release: Release) -> bool {
+        let is_forgotten = !release.is_last() && ["xsa", "xda", "nsa", "nda"].contains(&self.name);
+        self.field.is_address() && !is_forgotten
+    }
 }
 
 impl Field {
-    /// Whether it grows when addresses of IPv6 are written in full.
-    pub(super) fn is_address(self) -> bool {
-        matches!(
-            self,
-            Self::Address(_)
-                | Self::GeoAddress(_)
-                | Self::AddressPort(..)
-                | Self::GeoAddressPort(..)
-                | Self::Network(..)
-        )
-    }
-
     /// The columns that it is made of.
     pub(super) fn columns(self) -> Vec<Column> {
         use Column as C;
@@ -429,6 +428,7 @@ impl Field {
             | Self::TimeRaw(column)
             | Self::TimeUtc(column)
             | Self::Number(column, _)
+            | Self::AdjacentAs(column)
             | Self::Address(column)
             | Self::Mac(column)
             | Self::Hex(column, _)
@@ -455,14 +455,29 @@ impl Field {
             Self::Application(_) => vec![C::ApplicationId],
             Self::Ttls(..) => vec![C::MinTtl, C::MaxTtl],
             Self::Event(..) => vec![C::FirewallEvent, C::NatEvent],
-            Self::ExporterNumber | Self::Ident | Self::FurtherEvent(..) | Self::Label(_) | Self::AccessList(..) => {
-                vec![C::Elements]
-            }
+            Self::ExporterNumber
+            | Self::Ident
+            | Self::FurtherEvent(..)
+            | Self::Label(_)
+            | Self::Labels
+            | Self::AccessList(..) => vec![C::Elements],
             Self::BlockSize => vec![C::PortRangeStart, C::PortRangeEnd],
-            Self::Family => vec![C::SrcAddr],
+            Self::Family(_) => vec![C::SrcAddr],
             Self::Text(text) => vec![text.column],
             Self::Count | Self::NewLine | Self::Empty(..) => Vec::new(),
         }
+    }
+
+    /// Whether it grows when addresses of IPv6 are written in full.
+    fn is_address(self) -> bool {
+        matches!(
+            self,
+            Self::Address(_)
+                | Self::GeoAddress(_)
+                | Self::AddressPort(..)
+                | Self::GeoAddressPort(..)
+                | Self::Network(..)
+        )
     }
 }
 

@@ -107,7 +107,7 @@ const LAYOUTS: &str = "\
 | `-A` with a format by name | yes | an error |
 | `json` | tabs, `label`; no `cnt`, `ident`, places or layer 2 | blanks, `cnt` and `ident` first, `sampled` last |
 | `-s` with `json` | that of 1.7.8, as 1.7.1 has none | an object a line |
-| `pipe`, `nel`, `bigline`, `biglong` | yes | an error |
+| `pipe`, `nel` | yes | an error |
 | `-t` | flows on the edge are inside | they are not |
 | records without the field of `-s` | count as 0 | are left out |
 ";

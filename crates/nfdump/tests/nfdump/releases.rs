@@ -168,7 +168,7 @@ fn the_version_is_that_of_the_release() {
 /// An archive has the names that nfdump computes from payloads; they are written as nfdump's `String_ja4` and
 /// `String_sniName` write them.
 #[test]
-fn names_of_tls_are_printed() {
+fn names_of_tls_and_large_numbers_of_as_are_printed() {
     const JA4: &str = "t13d1516h2_8daaf6152771_e5627efa2ab1";
     let folder = tempfile::tempdir().expect("a folder");
     let mut builder = FlowBatchBuilder::new(2);
@@ -179,6 +179,8 @@ fn names_of_tls_are_printed() {
         builder.time(Column::End).push(Some(1_700_000_000_000));
         builder.u8(Column::Protocol).push(Some(6));
         builder.u16(Column::DstPort).push(Some(port));
+        builder.u32(Column::NextAs).push(Some(4_200_000_000));
+        builder.u32(Column::PrevAs).push(Some(1_234_567));
         builder.text(Column::ServerName).push(name.map(str::as_bytes));
         builder.text(Column::Ja4).push(ja4.map(str::as_bytes));
     }
@@ -191,6 +193,8 @@ fn names_of_tls_are_printed() {
         ("1.7.8", "-o 'fmt:%sni|%ja4' 'dst port 443'", format!("www.example.com|ja4 : {JA4}\n")),
         ("1.7.1", "-o 'fmt:%sni|%ja4' 'dst port 443'", format!("www.example.com|{JA4}\n")),
         ("1.7.8", "-o 'csv:%sni,%ja4' 'dst port 443'", format!("www.example.com,{JA4}\n")),
+        // as nfdump 1.7.1 prints them
+        ("1.7.1", "-o 'fmt:%nas|%pas|' 'dst port 80'", " 4200000000| 1234567|\n".to_owned()),
         ("1.7.8", "-o 'fmt:%sni|%ja4' 'dst port 80'", format!("   0|{:>38}\n", "no ja4")),
         ("1.7.8", "-o 'csv:%sni,%ja4' 'dst port 80'", "0,no-ja4\n".to_owned()),
     ] {

@@ -345,6 +345,9 @@ fn what_is_wrong_with_a_request_is_a_problem() {
     assert_eq!((&wrong["ok"], &wrong["error"]["place"]), (&json!(false), &json!({ "from": 7, "to": 12 })));
     assert_eq!(check("DROP TABLE flows")["ok"], json!(false));
     assert_eq!(service.ask("POST", "/api/v1/sql", &["Content-Type: text/plain"], "SELECT 1").problem().0, 400);
+    let coded = ["Content-Type: application/json", "Content-Encoding: gzip"];
+    let coded = service.ask("POST", "/api/v1/sql", &coded, r#"{"statement":"SELECT 1"}"#);
+    assert!(coded.problem().0 == 415 && coded.head.contains("accept-encoding: identity"), "{coded:?}");
     assert_eq!(service.ask("DELETE", "/api/v1/flows", &[], "").problem().0, 405);
     assert_eq!(service.ask("GET", "/api/v1/flows", &["Host: evil.example"], "").problem().0, 403);
     let foreign = ["Content-Type: application/json", "Origin: http://evil.example"];

@@ -102,7 +102,9 @@ fn flows_that_are_pushed_are_in_the_archive_and_in_the_books() {
     assert_eq!(push(&service, PROBE, &vec![0; 65 << 10]).problem().0, 413);
     let json = service.ask("POST", "/api/v1/ingest", &["Content-Type: application/json", PROBE], "{}");
     assert_eq!(json.problem().0, 400);
-    counted("pushes_bad", 4);
+    let coded = service.ask_octets("POST", "/api/v1/ingest", &[ARROW, PROBE, "Content-Encoding: gzip"], &flows());
+    assert!(coded.problem().0 == 415 && coded.json()["hint"].is_string(), "{}", coded.body);
+    counted("pushes_bad", 5);
     assert_eq!(push(&service, BOB, &flows()).problem(), (403, "'bob' is analyst, and this takes ingest".to_owned()));
     assert_eq!(push(&service, "X-Nobody: 1", &flows()).problem().0, 401);
     assert_eq!(sql(&service, "SELECT count(*) FROM flows"), json!([[6]]));

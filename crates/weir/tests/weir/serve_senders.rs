@@ -113,5 +113,24 @@ fn what_is_wrong_at_a_signal_leaves_networks_of_files_as_they_were() {
         sent_until_counted(&service, listeners[1], "datagrams_undecodable");
     }
     assert!(counted(&service, "datagrams_not_allowed") < 1.0);
+    write(&config, listeners, "127.0.0.1", &of_file, "");
+    kill(Pid::from_raw(service.child.id() as i32), Signal::SIGHUP).expect("it runs");
+    sent_until_counted(&service, listeners[1], "datagrams_not_allowed");
+    service.stop();
+}
+
+/// Without a configuration there is none that could be wrong: the collector reads its files at the signal.
+#[test]
+fn networks_of_files_are_read_again_at_a_signal_without_a_configuration() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (networks, archive) = (folder.path().join("networks"), folder.path().join("archive").display().to_string());
+    std::fs::write(&networks, "127.0.0.0/8\n").expect("written");
+    let listener = free_address();
+    let collect = format!("udp://{listener}?allow=@{}", networks.display());
+    let service = Service::start(&["--archive", &archive, "--collect", &collect]);
+    sent_until_counted(&service, listener, "datagrams_undecodable");
+    std::fs::write(&networks, "192.0.2.0/24\n").expect("written");
+    kill(Pid::from_raw(service.child.id() as i32), Signal::SIGHUP).expect("it runs");
+    sent_until_counted(&service, listener, "datagrams_not_allowed");
     service.stop();
 }

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use weir_chain::toml::{Table, Value};
-use weir_chain::{ByteSize, OptionError, Options, Rate, TimeSpan, choices, options};
-use weir_collect::{AgentRule, CollectorOptions, Limits, Listener, Network, RelayOptions, Senders, SessionLimits};
+use weir_chain::{ByteSize, ComponentError, OptionError, Options, Rate, TimeSpan, choices, options};
+use weir_collect::{
+    AgentRule, Collector, CollectorOptions, Limits, Listener, Network, RelayOptions, Senders, SessionLimits,
+};
 use weir_secure::{ClientAuth, TlsServerOptions};
 
 choices! {
@@ -50,14 +52,14 @@ impl CollectorSourceOptions {
     /// Who may send by these options, for a collector that runs and began with others, as
     /// [`ask_with`](weir_chain::ReloadSignal::ask_with) gives it to the component: the keys `listen` and `allow`. `None` when
     /// something else is not as it was, the addresses of listeners or their order among it, which takes another collector.
-    /// Networks that are none are an error, and so are files of them that cannot be read.
+    /// Networks that are none are an error, and so are files of networks or certificates that cannot be used.
     pub fn senders_after(&self, begun_with: &Self) -> Result<Option<Table>, OptionError> {
         if self.without_senders().changed() != begun_with.without_senders().changed() {
             return Ok(None);
         }
         let ListenOptions { listen, allow, .. } = &self.listening;
-        parse_listeners(listen)?;
-        parse_networks(allow, "allow")?;
+        Collector::check_certificates(&collector_options(self.clone())?)
+            .map_err(|error| OptionError::new("", ComponentError::caused("cannot collect", error).chain()))?;
         let table = [("listen", listen), ("allow", allow)];
         Ok(Some(table.map(|(key, texts)| (key.to_owned(), Value::from(texts.clone()))).into_iter().collect()))
     }
