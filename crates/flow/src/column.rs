@@ -116,8 +116,8 @@ columns! {
     EngineType "engine_type" U8 "" [38] [] "engine", "Type of the switching engine (NetFlow v5 header).";
     EngineId "engine_id" U8 "" [39] [] "eid", "Number of the switching engine (NetFlow v5 header).";
     SamplerId "sampler_id" U32 "" [302, 48] [] "sampler", "Identifier of the sampler that selected the packets.";
-    BytesReverse "bytes_reverse" U64 "octets" [232] [1] "bytes rev", "Octets in the opposite direction of a bidirectional flow.";
-    PacketsReverse "packets_reverse" U64 "packets" [299] [2] "packets rev", "Packets in the opposite direction of a bidirectional flow.";
+    BytesReverse "bytes_reverse" U64 "octets" [232] [1, 85] "bytes rev", "Octets in the opposite direction of a bidirectional flow.";
+    PacketsReverse "packets_reverse" U64 "packets" [299] [2, 86] "packets rev", "Packets in the opposite direction of a bidirectional flow.";
     BytesOut "bytes_out" U64 "octets" [23, 171] [] "bytes out", "Octets after the Observation Point, where the exporter counts both.";
     PacketsOut "packets_out" U64 "packets" [24, 172] [] "packets out", "Packets after the Observation Point, where the exporter counts both.";
     Flows "flows" U64 "flows" [3] [] "flows", "Number of flows in an aggregated record; null means one.";
@@ -296,6 +296,10 @@ mod tests {
         assert_eq!(Column::of_element(0, 8), Some((Column::SrcAddr, 0)));
         assert_eq!(Column::of_element(0, 27), Some((Column::SrcAddr, 1)));
         assert_eq!(Column::of_element(29305, 1), Some((Column::BytesReverse, 0)));
+        // YAF counts both directions of a biflow in total counters (RFC 5103 section 4: reverse elements have the same
+        // meaning in the other direction)
+        assert_eq!(Column::of_element(29305, 85), Some((Column::BytesReverse, 1)));
+        assert_eq!(Column::of_element(29305, 86), Some((Column::PacketsReverse, 1)));
         assert_eq!(Column::of_element(9, 8), None);
         // nProbe's numbers by protocol (ntop, nProbe User's Guide, "Flow Information Elements")
         assert_eq!(Column::of_element(0, 57586), Some((Column::TunnelSrcAddr, 0)));
