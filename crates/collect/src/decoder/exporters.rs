@@ -355,12 +355,12 @@ impl Exporters {
                     self.books.count(index, Counter::WithdrawalsIgnored, 1);
                 }
                 Ok(TemplateRecord::Withdraw(id)) => {
-                    self.templates.forget_one(&mut self.domains[index], id);
+                    self.templates.withdraw(&mut self.domains[index], id);
                     self.books.count(index, Counter::TemplatesWithdrawn, 1);
                 }
                 // RFC 7011 section 8.1: all templates of the set's kind
                 Ok(TemplateRecord::WithdrawAll) => {
-                    self.templates.forget_kind(&mut self.domains[index], options);
+                    self.templates.withdraw_kind(&mut self.domains[index], options);
                     self.books.count(index, Counter::TemplatesWithdrawn, 1);
                 }
                 Err(error) => decoded.errors += self.books.count_error(index, Some(error)),

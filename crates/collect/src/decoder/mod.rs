@@ -367,6 +367,10 @@ impl Decoder {
             return DecodedSets::default();
         }
         if !self.exporters.can_decode(index, id) {
+            if self.exporters.domains[index].templates.is_withdrawn(id) {
+                self.drop_withdrawn(index);
+                return DecodedSets::WAITS;
+            }
             gathered.push(id, body);
             return DecodedSets::WAITS;
         }
@@ -375,6 +379,13 @@ impl Decoder {
             return DecodedSets::WAITS;
         }
         self.decode_set(index, id, body, clock)
+    }
+
+    /// Counts a Data Set whose template was withdrawn as one whose template does not come: the next with its ID is another one
+    /// (RFC 7011 section 8.1).
+    fn drop_withdrawn(&mut self, index: u32) {
+        let counts = [Counter::SetsWaitingIn, Counter::SetsExpired].map(|counter| (counter, 1));
+        self.exporters.books.count_all(index, counts);
     }
 
     /// Decodes a Data Set whose template is known.
@@ -431,7 +442,11 @@ impl Decoder {
             } else {
                 // withdrawn meanwhile; it gets another number
                 self.exporters.settle(index, set.number, None);
-                self.exporters.wait(index, id, set.into());
+                if self.exporters.domains[index].templates.is_withdrawn(id) {
+                    self.drop_withdrawn(index);
+                } else {
+                    self.exporters.wait(index, id, set.into());
+                }
             }
         }
     }
