@@ -37,8 +37,9 @@ pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
           Templates hold to the end of the file, the time of export stands for the time of reception, and the exporter \
           is 0.0.0.0, which the file does not tell. A file that cannot be opened or read to its end is counted in \
           files_failed and reported; the other files are read all the same. It counts frames, datagrams_udp, \
-          datagrams_skipped (no NetFlow, IPFIX or sFlow), datagrams_truncated (cut short by the capture), connections \
-          (with IPFIX over TCP, of each capture), connections_given_up (too many at a time, or two with the same address \
+          datagrams_skipped (no NetFlow, IPFIX or sFlow), datagrams_truncated (cut short by the capture), \
+          exports_truncated (those of them that begin as exports do), exports_tunneled (exports in GRE, IP in IP, VXLAN \
+          and other tunnels, which are not read), connections (with IPFIX over TCP, of each capture), connections_given_up (too many at a time, or two with the same address \
           and port), connections_encrypted (TLS, which cannot be read), connection_messages, connection_octets_missing \
           (not in the capture), connection_octets_skipped (of no whole message), messages, messages_damaged and \
           octets_skipped (of IPFIX files), times_replaced (times of reception that cannot be, or that are of more than \
@@ -134,6 +135,8 @@ struct Reading {
     files: u16,
     /// Whether the file that is read could be opened, and is of a known kind.
     is_begun: bool,
+    /// Whether the file that is read has exports that were cut short.
+    lacks_exports: bool,
     /// The file that is read, until the decoder gets something of it.
     untouched: Option<PathBuf>,
     /// Files of which nothing was handed on; the decoder may have sets of them that wait.
@@ -181,6 +184,8 @@ struct CaptureCounters {
     udp: Counter,
     skipped: Counter,
     truncated: Counter,
+    exports_truncated: Counter,
+    exports_tunneled: Counter,
     connections: ConnectionCounters,
     messages: Counter,
     messages_damaged: Counter,
@@ -208,6 +213,8 @@ impl Reading {
                 udp: counter("datagrams_udp"),
                 skipped: counter("datagrams_skipped"),
                 truncated: counter("datagrams_truncated"),
+                exports_truncated: counter("exports_truncated"),
+                exports_tunneled: counter("exports_tunneled"),
                 connections: ConnectionCounters::new(context),
                 messages: counter("messages"),
                 messages_damaged: counter("messages_damaged"),
@@ -219,6 +226,7 @@ impl Reading {
             reception: Reception::new(context),
             files: 0,
             is_begun: false,
+            lacks_exports: false,
             untouched: None,
             not_handed_on: Vec::new(),
             receipts: FileReceipts::default(),
@@ -231,11 +239,12 @@ impl Reading {
             if self.stop.load(Ordering::Acquire) {
                 break;
             }
-            self.is_begun = false;
+            (self.is_begun, self.lacks_exports) = (false, false);
             self.untouched = Some(path.clone());
             self.receipts = self.notices.file_receipts(path);
             let sets_waiting_in = self.decoder.statistics().total(weir_flow::Counter::SetsWaitingIn);
             let (end, is_refused) = match self.file(path) {
+                Ok(()) if self.lacks_exports => (FileEnd::Damaged, false),
                 Ok(()) => (FileEnd::Whole, false),
                 Err(error) => {
                     self.counters.failed.add(1);
@@ -302,6 +311,9 @@ impl Reading {
         self.counters.frames.add(report.frames);
         self.counters.udp.add(report.datagrams);
         self.counters.truncated.add(report.datagrams_truncated);
+        self.counters.exports_truncated.add(report.exports_truncated);
+        self.counters.exports_tunneled.add(report.exports_tunneled);
+        self.lacks_exports = report.exports_truncated > 0;
         self.counters.connections.add(&report.connections);
         read
     }

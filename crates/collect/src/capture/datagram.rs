@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use weir_wire::packet::{End, Ip, LinkType, dissect};
+use weir_wire::packet::{End, Ip, Packet};
 
+use super::likeness::begins_like_export;
 use super::reassembly::Fragment;
 use super::segment::{Segment, segment};
 
@@ -22,6 +23,8 @@ pub(super) enum Content<'a> {
     /// A UDP datagram that the capture cut short or whose lengths contradict each other, or a frame that was cut before
     /// its IP header.
     Truncated,
+    /// A UDP datagram that is not whole, and begins as exports do.
+    ExportTruncated,
     /// Something else.
     Other,
 }
@@ -34,13 +37,11 @@ pub(super) struct Datagram<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// What is in a frame that had `wire_octets` before it was captured. Of tunnels it is the outermost packet that counts: a
+/// What is in the packet of a frame, which the capture may have cut. Of tunnels it is the outermost packet that counts: a
 /// datagram in a tunnel was not sent to the collector by the address inside.
-pub(super) fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<'_> {
-    let packet = dissect(link, frame);
+pub(super) fn content<'a>(packet: &Packet<'a>, was_cut: bool) -> Content<'a> {
     let Some(ip) = &packet.outermost().ip else {
-        let was_cut = packet.end == End::Truncated && frame.len() < wire_octets;
-        return if was_cut { Content::Truncated } else { Content::Other };
+        return if packet.end == End::Truncated && was_cut { Content::Truncated } else { Content::Other };
     };
     if !matches!(ip.protocol, PROTOCOL_UDP | PROTOCOL_TCP) {
         return Content::Other;
@@ -55,10 +56,28 @@ pub(super) fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<
             segment(source, destination, ip.carried(), octets_sent).map_or(Content::Other, Content::Segment)
         }
         (Some(_), PROTOCOL_TCP) if !is_whole => Content::Other,
-        _ if !is_whole => Content::Truncated,
+        _ if !is_whole => truncated(ip),
         (Some(fragment), _) => Content::Fragment(fragment),
-        (None, _) => datagram(source, destination, ip.carried()).map_or(Content::Truncated, Content::Datagram),
+        (None, _) => datagram(source, destination, ip.carried()).map_or_else(|| truncated(ip), Content::Datagram),
     }
+}
+
+/// Whether a tunnel in IP carries what looks like a datagram of an export.
+pub(super) fn is_tunneled_export(packet: &Packet<'_>) -> bool {
+    // of what a link carries in frames, the packet inside is the outermost one
+    let is_inside = packet.outer.ip.is_some();
+    is_inside && packet.inner().and_then(|headers| headers.ip.as_ref()).is_some_and(has_begin_of_export)
+}
+
+fn truncated<'a>(ip: &Ip<'_>) -> Content<'a> {
+    if has_begin_of_export(ip) { Content::ExportTruncated } else { Content::Truncated }
+}
+
+/// Whether a packet, of which the end may be missing, begins as a datagram of an export does.
+fn has_begin_of_export(ip: &Ip<'_>) -> bool {
+    let Some((header, payload)) = ip.carried().split_first_chunk::<8>() else { return false };
+    let sent_octets = usize::from(u16::from_be_bytes([header[4], header[5]])).saturating_sub(header.len());
+    ip.protocol == PROTOCOL_UDP && !ip.is_later_fragment() && begins_like_export(payload, sent_octets)
 }
 
 fn fragment<'a>(ip: &Ip<'a>, source: IpAddr, destination: IpAddr) -> Option<Fragment<'a>> {
@@ -90,7 +109,13 @@ pub(super) fn datagram(source: IpAddr, destination: IpAddr, segment: &[u8]) -> O
 
 #[cfg(test)]
 mod tests {
+    use weir_wire::packet::{LinkType, dissect};
+
     use super::*;
+
+    fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<'_> {
+        content(&dissect(link, frame), frame.len() < wire_octets)
+    }
 
     fn read(link: u16, frame: &[u8]) -> Content<'_> {
         find(LinkType::from_dlt(link).expect("a link type"), frame, frame.len())
@@ -131,6 +156,45 @@ mod tests {
         for length in 0..PACKET.len() {
             assert_eq!(find(LinkType::Ip, &PACKET[..length], PACKET.len()), Content::Truncated, "{length} octets");
         }
+    }
+
+    /// A message of IPFIX (RFC 7011 section 3.1), of which the length is that of the datagram.
+    fn export() -> Vec<u8> {
+        let mut packet = [&PACKET[..28], &[0; 40]].concat();
+        (packet[3], packet[25]) = (68, 48);
+        packet[28..32].copy_from_slice(&[0, 10, 0, 40]);
+        packet
+    }
+
+    #[test]
+    fn exports_that_are_cut_short_are_recognized() {
+        let packet = export();
+        assert_eq!(find(LinkType::Ip, &packet[..50], packet.len()), Content::ExportTruncated);
+        // its length is not there, or is another one
+        assert_eq!(find(LinkType::Ip, &packet[..31], packet.len()), Content::Truncated);
+        let mut other = packet.clone();
+        other[31] = 41;
+        assert_eq!(find(LinkType::Ip, &other[..50], packet.len()), Content::Truncated);
+        assert!(matches!(read(101, &packet), Content::Datagram(_)));
+    }
+
+    /// IP in IP (RFC 2003), GRE (RFC 2784) and VXLAN (RFC 7348).
+    #[test]
+    fn exports_in_tunnels_are_recognized() {
+        let outer = |protocol: u8, inside: &[u8]| {
+            let mut packet = [&PACKET[..20], inside].concat();
+            (packet[3], packet[9]) = (packet.len() as u8, protocol);
+            packet
+        };
+        let ethernet = [&[0; 12][..], &[8, 0], &export()[..]].concat();
+        let mut vxlan = [&[3, 232, 0x12, 0xb5, 0, 0, 0, 0][..], &[8, 0, 0, 0, 0, 0, 1, 0], &ethernet[..]].concat();
+        vxlan[5] = vxlan.len() as u8;
+        let is_found = |link: LinkType, frame: &[u8]| is_tunneled_export(&dissect(link, frame));
+        assert!(is_found(LinkType::Ip, &outer(4, &export())));
+        assert!(is_found(LinkType::Ip, &outer(47, &[&[0, 0, 8, 0][..], &export()[..]].concat())));
+        assert!(is_found(LinkType::Ip, &outer(PROTOCOL_UDP, &vxlan)));
+        assert!(!is_found(LinkType::Ip, &outer(4, &PACKET)) && !is_found(LinkType::Ip, &export()));
+        assert!(!is_found(LinkType::Ethernet, &ethernet));
     }
 
     #[test]

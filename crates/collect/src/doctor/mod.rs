@@ -54,6 +54,10 @@ pub struct Machine {
     pub totals: [u64; Counter::COUNT],
     /// Datagrams that a capture cut short, or whose fragments are not all there.
     pub datagrams_truncated: u64,
+    /// Those of them that begin as exports do.
+    pub exports_truncated: u64,
+    /// Exports of the capture that tunnels carry, which are not read.
+    pub exports_tunneled: u64,
     /// Datagrams of the capture to be examined.
     pub datagrams: u64,
     /// Packets of the capture, where one is examined.
@@ -73,6 +77,8 @@ impl Default for Machine {
         Self {
             totals,
             datagrams_truncated: 0,
+            exports_truncated: 0,
+            exports_tunneled: 0,
             datagrams: 0,
             packets: None,
             connections_encrypted: 0,
@@ -143,13 +149,15 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
     });
     decoder.expire(now_ms);
     look_at_all(&mut doctor, &mut decoder);
-    let CaptureReport { datagrams_truncated, frames, connections, .. } = seen;
+    let CaptureReport { datagrams_truncated, exports_truncated, exports_tunneled, frames, connections, .. } = seen;
     let statistics = decoder.statistics();
     let (totals, messages_longer) = (statistics.totals, messages_longer(&statistics));
     let (packets, connections_encrypted) = (Some(frames), connections.sessions_encrypted);
     let machine = Machine {
         totals,
         datagrams_truncated,
+        exports_truncated,
+        exports_tunneled,
         datagrams: examined,
         packets,
         connections_encrypted,

@@ -162,12 +162,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Counters of what could not be read.
-const DAMAGE: [&str; 9] = [
+const DAMAGE: [&str; 11] = [
     "records_damaged",
     "blocks_damaged",
     "messages_damaged",
     "datagrams_undecodable",
     "datagrams_skipped",
+    "exports_truncated",
+    "exports_tunneled",
     "connections_encrypted",
     "connection_octets_skipped",
     "sets_undecodable",
@@ -236,15 +238,18 @@ impl Args {
                 counter("datagrams_skipped")
             );
         }
+        if counter("exports_tunneled") > 0 {
+            let exports = counted(counter("exports_tunneled"), "export");
+            eprintln!("{exports} not read: a tunnel carries them (GRE, IP in IP, VXLAN or the like)");
+        }
         ended.context("importing ended")?;
         let read = ["records_stored", "records_options", "templates", "counters_stored"].map(&counter);
         let is_nothing_read = read == [0; 4] && DAMAGE.iter().any(|name| counter(name) > 0);
         if is_nothing_read {
             eprintln!("error: nothing could be read");
         }
-        let is_export = counter("datagrams_decoded") + counter("connections_encrypted") > 0;
-        if read == [0; 4] && counter("frames") > 0 && !is_export {
-            eprintln!("hint: weir meter makes flows of packets");
+        if let Some(hint) = hint(&counter, read == [0; 4]) {
+            eprintln!("hint: {hint}");
         }
         if is_nothing_read {
             return Ok((true, None));
@@ -358,6 +363,16 @@ fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
             counted(counter("octets_skipped"), "octet"),
         );
     }
+}
+
+/// What to do about captures of which exports could not be read, or that have none.
+fn hint(counter: &dyn Fn(&str) -> u64, is_nothing_read: bool) -> Option<&'static str> {
+    if counter("exports_truncated") > 0 {
+        return Some("take captures with the whole length of packets (tcpdump -s 0)");
+    }
+    let is_export =
+        ["datagrams_decoded", "connections_encrypted", "exports_tunneled"].iter().any(|name| counter(name) > 0);
+    (is_nothing_read && counter("frames") > 0 && !is_export).then_some("weir meter makes flows of packets")
 }
 
 /// Prints what captures have of connections, where they have any.
