@@ -146,10 +146,9 @@ fn a_capture_whose_exports_cannot_be_read_is_a_failure() {
     let packet = &whole[14..];
     let outer = [0x45, 0, 0, 20 + packet.len() as u8, 0, 1, 0, 0, 64, 4, 0, 0, 10, 0, 0, 8, 10, 0, 0, 7];
     let inside = [&whole[..14], &outer, packet].concat();
-    for (file, frame, expected) in [
-        (&cut, short, "1 datagram cut short"),
-        (&tunneled, inside, "1 export not read: a tunnel carries them"),
-    ] {
+    for (file, frame, expected) in
+        [(&cut, short, "1 datagram cut short"), (&tunneled, inside, "1 export not read: a tunnel carries them")]
+    {
         weir_testkit::write_capture(Path::new(file), [(1_760_000_000_000_000, frame)]);
         for _ in 0..2 {
             let output = import(Path::new(&archive), &[file]);
