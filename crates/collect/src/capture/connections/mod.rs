@@ -96,6 +96,8 @@ struct Connection {
     has_begin: bool,
     /// Those that have its state for less long have larger numbers.
     number: u64,
+    /// What was found before it is known to be one of exports.
+    unreported: StreamCounts,
 }
 
 impl Connection {
@@ -229,7 +231,7 @@ impl Connections {
         let is_known = has_begin && self.is_of_exports(key.1.port());
         let framing = if is_known { MessageFraming::synchronized() } else { MessageFraming::default() };
         let (stream, state) = (Stream::new(first, framing), State::Undecided);
-        self.connections.insert(key, Connection { stream, state, has_begin, number: self.next });
+        self.connections.insert(key, Connection { stream, state, has_begin, number: self.next, unreported: StreamCounts::default() });
         self.set_state(key, state);
     }
 
@@ -272,8 +274,10 @@ impl Connections {
         } else if held > 0 && holds == 0 {
             self.holders.remove(&known.place());
         }
+        known.unreported.add(counts);
         if is_session || self.port.is_some() {
-            self.report.add(&counts);
+            // with what came before the first message
+            self.report.add(&std::mem::take(&mut known.unreported));
         }
         if is_session && !was_session {
             self.begin_session(key);
