@@ -61,6 +61,8 @@ pub(crate) struct DecoderTime {
     pub(crate) now_ms: i64,
     /// By the clock of ages.
     pub(crate) age_ms: i64,
+    /// Whether it is another one than that of reception, which could not be: clocks of exporters are not compared with it.
+    pub(crate) is_replaced: bool,
     /// That clock; without it times are as they are said.
     ages: Option<AgeClock>,
 }

@@ -332,7 +332,7 @@ impl Reading {
             match messages.next_message() {
                 Ok(Some(message)) => {
                     self.not_handed_on.extend(self.untouched.take());
-                    last_ms = self.reception.judged(export_ms(message));
+                    last_ms = self.received_ms(export_ms(message));
                     self.decoder.message(session, last_ms, message);
                 }
                 Ok(None) => break Ok(()),
@@ -367,11 +367,18 @@ impl Reading {
             return;
         }
         self.not_handed_on.extend(self.untouched.take());
-        let received_ms = self.reception.judged(datagram.captured_ms);
+        let received_ms = self.received_ms(datagram.captured_ms);
         self.decoder.datagram(datagram.source, received_ms, datagram.payload);
         if self.decoder.is_full() {
             self.deliver();
         }
+    }
+
+    /// The time of reception of the message that the decoder gets next, by what the file says.
+    fn received_ms(&mut self, said_ms: i64) -> i64 {
+        let received_ms = self.reception.judged(said_ms);
+        self.decoder.set_time_replaced(received_ms != said_ms);
+        received_ms
     }
 
     /// Takes what comes of a connection; which of them are exports is known before.
@@ -379,7 +386,7 @@ impl Reading {
         match event {
             ConnectionEvent::Message { session, captured_ms, octets } => {
                 self.not_handed_on.extend(self.untouched.take());
-                let received_ms = self.reception.judged(captured_ms);
+                let received_ms = self.received_ms(captured_ms);
                 self.decoder.message(session, received_ms, octets);
             }
             ConnectionEvent::End { session, captured_ms } => {

@@ -307,7 +307,8 @@ impl Exporters {
         domain.inspection.clock(received_ms, arrival);
         let outcome = self.sequences.observe(index, domain, arrival, hash);
         self.books.count(index, Counter::DatagramsDecoded, 1);
-        let offset_ms = arrival.export_ms.saturating_sub(received_ms).clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
+        let offset_ms = if self.time.is_replaced { 0 } else { arrival.export_ms.saturating_sub(received_ms) };
+        let offset_ms = offset_ms.clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
         let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };
         self.books.count(index, clock, offset_ms.unsigned_abs());
         self.count_outcome(index, outcome);

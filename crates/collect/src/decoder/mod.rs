@@ -157,6 +157,12 @@ impl Decoder {
         self.tables.is_full() || self.exporters.books.ledger.is_full()
     }
 
+    /// Sets whether the times of reception that follow are others than those that were recorded, which cannot be. Clocks of
+    /// exporters are not compared with them.
+    pub fn set_time_replaced(&mut self, is_replaced: bool) {
+        self.exporters.time.is_replaced = is_replaced;
+    }
+
     /// Decodes one UDP datagram.
     pub fn datagram(&mut self, source: SocketAddr, received_ms: i64, payload: &[u8]) {
         self.message(Session::udp(source), received_ms, payload);

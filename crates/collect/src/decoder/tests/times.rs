@@ -5,7 +5,7 @@ use arrow::array::Array;
 use arrow::datatypes::TimestampMillisecondType;
 use weir_flow::elements::elements_of_row;
 use weir_flow::registry::REVERSE_ENTERPRISE;
-use weir_flow::{Column, FlowBatch};
+use weir_flow::{Column, Counter, FlowBatch};
 
 use super::records::{EXPORT_SECS, Exporter, Field, template};
 
@@ -146,6 +146,22 @@ fn a_flow_by_uptimes_may_have_lasted_for_weeks() {
     let record = [99_900_u32, 99_000].map(u32::to_be_bytes).concat();
     exporter.netflow9(0, &template(256, &[(0, 22, 4), (0, 21, 4)], 0), &[&record]);
     assert_eq!(times(&mut exporter), [Some(export_ms - 100), Some(export_ms - 1_000)]);
+}
+
+/// A capture of a time that cannot be gets the present: what the exporter's clock says has nothing to do with it.
+#[test]
+fn clocks_are_not_compared_with_times_that_were_replaced() {
+    let mut exporter = Exporter::new();
+    let export_ms = i64::from(EXPORT_SECS) * 1_000;
+    let counted = |exporter: &Exporter| {
+        [Counter::ClockAheadMs, Counter::ClockBehindMs].map(|counter| exporter.decoder.statistics().total(counter))
+    };
+    for (is_replaced, offset_ms) in [(true, 9_000_000_000), (true, -9_000_000_000), (false, 5_000)] {
+        exporter.decoder.set_time_replaced(is_replaced);
+        exporter.received_ms = export_ms - offset_ms;
+        exporter.ipfix(0, &[&template(256, &[(0, 4, 1)], 0)], &[&[6]]);
+    }
+    assert_eq!(counted(&exporter), [5_000, 0]);
 }
 
 /// RFC 5905 section 6: an NTP timestamp of 0 says that the time is not known. It is not the begin of the next era, in 2036.
