@@ -307,8 +307,7 @@ impl Exporters {
         domain.inspection.clock(received_ms, arrival);
         let outcome = self.sequences.observe(index, domain, arrival, hash);
         self.books.count(index, Counter::DatagramsDecoded, 1);
-        let offset_ms = if self.time.is_replaced { 0 } else { arrival.export_ms.saturating_sub(received_ms) };
-        let offset_ms = offset_ms.clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
+        let offset_ms = self.time.offset_of(arrival.export_ms).clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
         let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };
         self.books.count(index, clock, offset_ms.unsigned_abs());
         self.count_outcome(index, outcome);
@@ -407,10 +406,14 @@ impl Exporters {
         borrowed
     }
 
-    /// Keeps sets of a message until their template comes.
+    /// Keeps sets of a message until their template comes; after a withdrawal the next one is not theirs (RFC 7011 section 8.1).
     pub(super) fn wait(&mut self, index: u32, id: TemplateId, sets: SetRun) {
-        let source = self.domains[index].key.session.source.ip();
-        self.books.count(index, Counter::SetsWaitingIn, sets.sets() as u64);
+        let (domain, count) = (&self.domains[index], sets.sets() as u64);
+        let (source, is_withdrawn) = (domain.key.session.source.ip(), domain.templates.is_withdrawn(id));
+        self.books.count(index, Counter::SetsWaitingIn, count);
+        if is_withdrawn {
+            return self.books.count(index, Counter::SetsExpired, count);
+        }
         self.waiting.insert((source, self.time.age_ms), (index, id), sets);
         self.move_waiting(self.time.age_ms);
     }

@@ -157,8 +157,7 @@ impl Decoder {
         self.tables.is_full() || self.exporters.books.ledger.is_full()
     }
 
-    /// Sets whether the times of reception that follow are others than those that were recorded, which cannot be. Clocks of
-    /// exporters are not compared with them.
+    /// Sets whether the times of reception that follow are made up. Clocks of exporters are not compared with these.
     pub fn set_time_replaced(&mut self, is_replaced: bool) {
         self.exporters.time.is_replaced = is_replaced;
     }
@@ -293,8 +292,7 @@ impl Decoder {
         exporters.follow(index, &arrival, hash);
         self.tables.add_octets(payload.len());
         let (domain, sources) = (&mut exporters.domains[index], &mut exporters.sources);
-        let sender =
-            Some(session.source.ip().to_canonical()).filter(|sender| *sender != domain.key.session.source.ip());
+        let sender = (agent != source).then_some(source);
         let mut samples = SampleDecoder { domain, sources, tables: &mut self.tables, received_ms, arrival, sender };
         let decoded = samples.decode(&header, datagram.samples);
         exporters.count_samples(index, &decoded);
@@ -373,10 +371,6 @@ impl Decoder {
             return DecodedSets::default();
         }
         if !self.exporters.can_decode(index, id) {
-            if self.exporters.domains[index].templates.is_withdrawn(id) {
-                self.drop_withdrawn(index);
-                return DecodedSets::WAITS;
-            }
             gathered.push(id, body);
             return DecodedSets::WAITS;
         }
@@ -385,13 +379,6 @@ impl Decoder {
             return DecodedSets::WAITS;
         }
         self.decode_set(index, id, body, clock)
-    }
-
-    /// Counts a Data Set whose template was withdrawn as one whose template does not come: the next with its ID is another one
-    /// (RFC 7011 section 8.1).
-    fn drop_withdrawn(&mut self, index: u32) {
-        let counts = [Counter::SetsWaitingIn, Counter::SetsExpired].map(|counter| (counter, 1));
-        self.exporters.books.count_all(index, counts);
     }
 
     /// Decodes a Data Set whose template is known.
@@ -406,9 +393,7 @@ impl Decoder {
         let shared = exporters.learned.shared_samplers(domain);
         let set = self.tables.flow_set(domain, compiled, body, clock, shared);
         exporters.count_records(index, Counter::RecordsStored, set.rows as u64);
-        if set.lists_undecodable > 0 {
-            exporters.books.count(index, Counter::ListsUndecodable, set.lists_undecodable.into());
-        }
+        exporters.books.count_all(index, [(Counter::ListsUndecodable, set.lists_undecodable.into())]);
         if set.rows > 0 {
             exporters.learned.note_flows(&mut exporters.domains, index);
         }
@@ -448,11 +433,7 @@ impl Decoder {
             } else {
                 // withdrawn meanwhile; it gets another number
                 self.exporters.settle(index, set.number, None);
-                if self.exporters.domains[index].templates.is_withdrawn(id) {
-                    self.drop_withdrawn(index);
-                } else {
-                    self.exporters.wait(index, id, set.into());
-                }
+                self.exporters.wait(index, id, set.into());
             }
         }
     }
@@ -512,9 +493,7 @@ impl Decoder {
     pub fn import_state_of(&mut self, octets: &[u8], is_own: impl Fn(SocketAddr) -> bool) -> Result<(), StateError> {
         // when there are too many, those heard last are learnt
         let (stored, read) = state::read(octets, is_own);
-        for domain in stored {
-            self.exporters.restore(domain);
-        }
+        stored.into_iter().for_each(|domain| self.exporters.restore(domain));
         self.exporters.take_changes();
         read
     }

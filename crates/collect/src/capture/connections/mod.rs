@@ -230,8 +230,8 @@ impl Connections {
     fn open(&mut self, key: Key, first: u32, has_begin: bool) {
         let is_known = has_begin && self.is_of_exports(key.1.port());
         let framing = if is_known { MessageFraming::synchronized() } else { MessageFraming::default() };
-        let (stream, state) = (Stream::new(first, framing), State::Undecided);
-        self.connections.insert(key, Connection { stream, state, has_begin, number: self.next, unreported: StreamCounts::default() });
+        let (stream, state, unreported) = (Stream::new(first, framing), State::Undecided, StreamCounts::default());
+        self.connections.insert(key, Connection { stream, state, has_begin, number: self.next, unreported });
         self.set_state(key, state);
     }
 
