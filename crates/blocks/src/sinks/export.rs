@@ -164,7 +164,9 @@ impl Export {
     /// Time of export of flows that come next.
     fn now_ms(&mut self, flows: Option<&FlowBatch>) -> i64 {
         if self.is_clock_of_rows {
-            let times = [Column::Start, Column::End].map(|column| {
+            // of a biflow the opposite direction may end later, and NetFlow v5 has it as a flow of its own
+            let columns = [Column::Start, Column::End, Column::StartReverse, Column::EndReverse];
+            let times = columns.map(|column| {
                 let times = flows.and_then(|flows| flows.primitive::<TimestampMillisecondType>(column));
                 times.and_then(max)
             });
