@@ -61,6 +61,8 @@ pub(crate) struct DecoderTime {
     pub(crate) now_ms: i64,
     /// By the clock of ages.
     pub(crate) age_ms: i64,
+    /// Whether it is not that of reception, which is not known: clocks of exporters are not compared with it.
+    pub(crate) is_replaced: bool,
     /// That clock; without it times are as they are said.
     ages: Option<AgeClock>,
 }
@@ -79,6 +81,11 @@ impl DecoderTime {
     /// By the clock of ages, for limits on what comes in a time: there are none on what was recorded before.
     pub(crate) fn limited_ms(&self) -> Option<i64> {
         self.is_live().then_some(self.age_ms)
+    }
+
+    /// By how much a time of an exporter is ahead of that of reception; 0 where that one says nothing.
+    pub(crate) fn offset_of(&self, export_ms: i64) -> i64 {
+        if self.is_replaced { 0 } else { export_ms.saturating_sub(self.now_ms) }
     }
 
     /// By how much the system's clock is ahead of that of ages.

@@ -97,7 +97,8 @@ impl TimeForm {
         })
     }
 
-    /// Milliseconds since the epoch. `None` when the message lacks the uptime that the form needs.
+    /// Milliseconds since the epoch. `None` when the message lacks the uptime that the form needs, and for an NTP timestamp
+    /// of 0, which is no time (RFC 5905 section 6).
     pub(crate) fn to_ms(self, value: u64, clock: &MessageClock) -> Option<i64> {
         Some(match self {
             // The signed difference is right across a wrap of the 32-bit uptime, and for a flow that ends a little
@@ -109,6 +110,7 @@ impl TimeForm {
             }
             Self::Seconds => saturated(value).saturating_mul(1000),
             Self::Millis => saturated(value),
+            Self::Ntp if value == 0 => return None,
             Self::Ntp => ntp_ms(value),
             Self::DeltaMicros => clock.export_ms - (value / 1000) as i64,
         })
@@ -148,8 +150,9 @@ mod tests {
         check(TimeForm::Millis, 1_700_000_000_123, 1_700_000_000_123);
         // RFC 5905: 2023-11-14T22:13:20.5Z is 3908988800.5 seconds after 1900
         check(TimeForm::Ntp, (3_908_988_800_u64 << 32) | 0x8000_0000, 1_700_000_000_500);
-        // 2036-02-07T06:28:16Z is where era 1 begins
-        check(TimeForm::Ntp, 0, 2_085_978_496_000);
+        // 2036-02-07T06:28:16Z is where era 1 begins, the first moment of which says "unknown" (RFC 5905 section 6)
+        check(TimeForm::Ntp, 1 << 32, 2_085_978_497_000);
+        assert_eq!(TimeForm::Ntp.to_ms(0, &CLOCK), None);
         check(TimeForm::DeltaMicros, 1_500_000, 1_699_999_998_500);
     }
 

@@ -48,6 +48,11 @@ impl Transport {
         matches!(self, Self::Tcp | Self::Tls)
     }
 
+    /// Whether what comes after a withdrawal of a template was sent after it. An association has streams.
+    pub(crate) const fn withdraws_in_order(self) -> bool {
+        self.is_ordered() || matches!(self, Self::File)
+    }
+
     /// Whether a template expires when it is not sent again: datagrams that withdraw it may be lost, so nothing else
     /// would end it (RFC 7011 section 8.4).
     pub(crate) const fn templates_expire(self) -> bool {

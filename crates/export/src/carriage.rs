@@ -28,6 +28,14 @@ pub(crate) fn is_transport(column: Column) -> bool {
     )
 }
 
+/// Whether a column of the opposite direction goes out in a record of its own: NetFlow v5 has none of both directions.
+pub(crate) fn is_of_another_record(version: Version, column: Column) -> bool {
+    use Column as C;
+    let of_reverse =
+        matches!(column, C::BytesReverse | C::PacketsReverse | C::TcpFlagsReverse | C::StartReverse | C::EndReverse);
+    version == Version::V5 && of_reverse
+}
+
 /// How `version` carries `column`; `None` when it cannot.
 pub(crate) fn carriage(version: Version, column: Column) -> Option<Carriage> {
     if is_transport(column) || column == Column::Elements {

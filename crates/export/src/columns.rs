@@ -5,7 +5,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_flow::{Column, FlowBatch};
 
-use crate::carriage::{Carriage, carriage, is_transport};
+use crate::carriage::{Carriage, carriage, is_of_another_record, is_transport};
 use crate::config::Version;
 
 /// Values of a column.
@@ -70,7 +70,7 @@ impl<'a> Columns<'a> {
                 columns.by_column[column as usize] = columns.carried.len() as u8;
                 let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
                 columns.carried.push(Carried { column, carriage, values, nulls });
-            } else if !is_transport(column) {
+            } else if !is_transport(column) && !is_of_another_record(version, column) {
                 columns.values_left_out += left_out(array);
             }
         }

@@ -35,7 +35,8 @@ impl Refusal {
     }
 }
 
-/// What an exporter has done. Flows given = `flows` + the sum of `refused`.
+/// What an exporter has done. Flows given = `flows` + the sum of `refused`, where each of the flows that NetFlow v5 makes
+/// of a biflow, or of one that is too large for its counters, is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Exported {
     /// Flows accepted; after a flush all of them are in datagrams.

@@ -9,6 +9,7 @@ use crate::exported::{Exported, Refusal};
 use crate::message::Messages;
 use crate::options::OptionsData;
 use crate::packet::Packets;
+use crate::parts::{Parts, batch_of};
 use crate::shapes::Shapes;
 
 /// A message for the network: the payload of a datagram, or a piece of a connection.
@@ -102,18 +103,40 @@ impl Exporter {
     /// Takes flows, and hands every datagram that gets full to `sink`. `now_ms` is the time of export, in
     /// milliseconds since the epoch. What does not fill a datagram waits for more flows or for [`flush`](Self::flush).
     pub fn encode(&mut self, flows: &FlowBatch, now_ms: i64, sink: &mut impl FnMut(Datagram<'_>)) {
-        let clock = self.clock(now_ms);
         let columns = Columns::new(self.config.version, flows);
         self.exported.values_left_out += columns.values_left_out;
+        match Parts::of(flows, self.config.version) {
+            Some(parts) => self.encode_parts(flows, &parts, now_ms, sink),
+            None => self.encode_columns(&columns, now_ms, sink),
+        }
+    }
+
+    /// Takes flows of which some are several in NetFlow v5, a few at a time: one may be a thousand.
+    fn encode_parts(&mut self, flows: &FlowBatch, parts: &Parts<'_>, now_ms: i64, sink: &mut impl FnMut(Datagram<'_>)) {
+        let mut parts = parts.iter();
+        loop {
+            let chunk: Vec<_> = parts.by_ref().take(CHUNK_ROWS).collect();
+            if chunk.is_empty() {
+                return;
+            }
+            match batch_of(flows, &chunk) {
+                Some(batch) => self.encode_columns(&Columns::new(self.config.version, &batch), now_ms, sink),
+                None => self.exported.refused[Refusal::Value as usize] += chunk.len() as u64,
+            }
+        }
+    }
+
+    fn encode_columns(&mut self, columns: &Columns<'_>, now_ms: i64, sink: &mut impl FnMut(Datagram<'_>)) {
+        let clock = self.clock(now_ms);
         let mut first = 0;
         while first < columns.rows {
             let end = columns.rows.min(first + CHUNK_ROWS);
-            self.shapes.classify(self.config.version, &columns, first..end, clock);
+            self.shapes.classify(self.config.version, columns, first..end, clock);
             match &mut self.protocol {
-                Protocol::Packets(packets) => packets.add(&columns, &self.shapes, first, clock.boot_ms),
-                Protocol::Messages(messages) => messages.add(&columns, &mut self.shapes, first, clock.boot_ms),
+                Protocol::Packets(packets) => packets.add(columns, &self.shapes, first, clock.boot_ms),
+                Protocol::Messages(messages) => messages.add(columns, &mut self.shapes, first, clock.boot_ms),
             }
-            self.count(&columns, first);
+            self.count(columns, first);
             self.emit(clock, false, sink);
             first = end;
         }

@@ -8,10 +8,11 @@
 //!
 //! # Invariants
 //!
-//! A flow that a protocol version cannot express exactly (an IPv6 address in NetFlow v5, a counter over 32 bits) is
+//! A flow that a protocol version cannot express exactly (an IPv6 address in NetFlow v5, an interface over 65535) is
 //! refused whole and counted by [`Refusal`]; nothing is clipped. Only an autonomous system that does not fit into
-//! NetFlow v5 goes out as `AS_TRANS` (RFC 6793 section 9), which means just that. There is no clock and no socket in
-//! here: the time is an argument, and datagrams go to a closure.
+//! NetFlow v5 goes out as `AS_TRANS` (RFC 6793 section 9), which means just that. A biflow, and a flow with a counter over
+//! 32 bits, become several flows of NetFlow v5, which add up to it. There is no clock and no socket in here: the time is an
+//! argument, and datagrams go to a closure.
 
 pub mod config;
 pub mod exported;
@@ -24,6 +25,7 @@ mod columns;
 mod message;
 mod options;
 mod packet;
+mod parts;
 mod records;
 mod shapes;
 mod stage;

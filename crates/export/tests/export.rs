@@ -240,7 +240,7 @@ fn what_cannot_be_told_is_refused_and_counted() {
     check(Version::V5, Some(Refusal::Value), flags);
     check(Version::V9, Some(Refusal::Value), flags);
     check(Version::Ipfix, None, flags);
-    let many = |builder: &mut FlowBatchBuilder| builder.u64(Column::Packets).push(Some(1 << 32));
+    let many = |builder: &mut FlowBatchBuilder| builder.u64(Column::Packets).push(Some(u64::MAX));
     check(Version::V5, Some(Refusal::Value), many);
     check(Version::V9, None, many);
     check(Version::V5, Some(Refusal::Value), |builder| builder.u32(Column::InIf).push(Some(65536)));
@@ -252,6 +252,90 @@ fn what_cannot_be_told_is_refused_and_counted() {
         builder.elements().end_row();
     });
     check(Version::V9, None, |builder| builder.address(Column::SrcMac).push(Some(&[1; 6])));
+}
+
+/// RFC 5103 section 3: a biflow is the two flows of opposite directions, the keys of one being those of the other exchanged.
+#[test]
+fn a_biflow_is_two_flows_of_version_5() {
+    let mut builder = FlowBatchBuilder::new(3);
+    builder.begin_rows(3);
+    for row in 0..3 {
+        builder.address(Column::SrcAddr).push(Some(&[10, 0, 0, 1]));
+        builder.address(Column::DstAddr).push(Some(&[10, 0, 0, 2]));
+        builder.address(Column::NextHop).push(Some(&[10, 0, 0, 9]));
+        // an echo request has type and code in the destination port
+        let (protocol, ports) = if row == 2 { (1, [0, 8 << 8]) } else { (6, [40_000, 443]) };
+        builder.u8(Column::Protocol).push(Some(protocol));
+        builder.u16(Column::SrcPort).push(Some(ports[0]));
+        builder.u16(Column::DstPort).push(Some(ports[1]));
+        builder.u32(Column::InIf).push(Some(1));
+        builder.u32(Column::OutIf).push(Some(2));
+        builder.u32(Column::SrcAs).push(Some(64_500));
+        builder.u8(Column::DstMask).push(Some(24));
+        builder.time(Column::Start).push(Some(NOW_MS - 900));
+        builder.time(Column::End).push(Some(NOW_MS - 100));
+        builder.u64(Column::Packets).push(Some(5 + 10 * row));
+        builder.u64(Column::Bytes).push(Some(218));
+        // the second was not answered, and the third has no times of its own
+        builder.u64(Column::PacketsReverse).push(Some([4, 0, 3][row as usize]));
+        builder.u64(Column::BytesReverse).push(Some([181, 0, 84][row as usize]));
+        builder.time(Column::StartReverse).push((row == 0).then_some(NOW_MS - 800));
+        builder.time(Column::EndReverse).push((row == 0).then_some(NOW_MS - 200));
+        builder.u16(Column::TcpFlagsReverse).push((row == 0).then_some(0x12));
+    }
+    let (exporter, datagrams) = export(ExporterConfig::new(Version::V5), &[builder.finish()]);
+    let exported = exporter.exported();
+    assert_eq!((exported.flows, exported.refused_total(), exported.values_left_out), (5, 0, 0));
+    assert_eq!((exported.packets, exported.bytes), (5 + 15 + 25 + 4 + 3, 3 * 218 + 181 + 84));
+    let rows = numbered(Received::of(&datagrams).rows);
+    assert_eq!(rows.keys().copied().collect::<Vec<_>>(), [3, 4, 5, 15, 25]);
+    let numbers = |packets: u64, columns: &[Column]| -> Vec<u64> {
+        columns.iter().map(|column| rows[&packets][column].number()).collect()
+    };
+    for (packets, hosts) in [(5, [1, 2]), (4, [2, 1]), (3, [2, 1])] {
+        let host = |column: Column| rows[&packets][&column].as_octets()[3];
+        assert_eq!([Column::SrcAddr, Column::DstAddr].map(host), hosts);
+    }
+    let ends = [Column::SrcPort, Column::DstPort, Column::InIf, Column::OutIf, Column::SrcAs, Column::DstAs];
+    assert_eq!(numbers(5, &ends), [40_000, 443, 1, 2, 64_500, 0]);
+    assert_eq!(numbers(4, &ends), [443, 40_000, 2, 1, 0, 64_500]);
+    let others = [Column::Bytes, Column::TcpFlags, Column::SrcMask, Column::DstMask, Column::Protocol];
+    assert_eq!(numbers(4, &others), [181, 0x12, 24, 0, 6]);
+    assert!(rows[&4][&Column::NextHop].is_zero(), "which way it goes back is not known");
+    let times = [Column::Start, Column::End];
+    assert_eq!(numbers(4, &times), [800, 200].map(|age| (NOW_MS - age) as u64));
+    assert_eq!(numbers(3, &times), [900, 100].map(|age| (NOW_MS - age) as u64));
+    // RFC 792: the answer has type 0
+    assert_eq!(numbers(3, &[Column::SrcPort, Column::DstPort, Column::Protocol]), [0, 0, 1]);
+}
+
+#[test]
+fn a_flow_over_32_bits_is_several_of_version_5() {
+    let (octets, packets) = (4_587_450_000_u64, 70_001_u64);
+    let mut builder = FlowBatchBuilder::new(3);
+    builder.begin_rows(3);
+    for (bytes, counted) in [(octets, packets), (u64::from(u32::MAX), 1), (u64::MAX, 1)] {
+        builder.time(Column::Start).push(Some(NOW_MS - 7_000));
+        builder.time(Column::End).push(Some(NOW_MS - 50));
+        builder.u64(Column::Bytes).push(Some(bytes));
+        builder.u64(Column::Packets).push(Some(counted));
+        builder.u64(Column::BytesReverse).push((bytes == octets).then_some(1 << 33));
+    }
+    let (exporter, datagrams) = export(ExporterConfig::new(Version::V5), &[builder.finish()]);
+    let exported = exporter.exported();
+    // two of the first, three of what came back, which is more than twice the largest counter
+    assert_eq!((exported.flows, exported.refused_for(Refusal::Value), exported.refused_total()), (2 + 3 + 1, 1, 1));
+    let rows = Received::of(&datagrams).rows;
+    let counters = rows.iter().map(|row| [Column::Bytes, Column::Packets].map(|column| row[&column].number()));
+    let counters: Vec<_> = counters.collect();
+    let sum = |rows: &[[u64; 2]]| rows.iter().fold([0; 2], |sum, row| [sum[0] + row[0], sum[1] + row[1]]);
+    assert_eq!([sum(&counters[..2]), sum(&counters[2..5])], [[octets, packets], [1 << 33, 0]]);
+    assert_eq!(counters[5], [u64::from(u32::MAX), 1]);
+    assert!(counters[..2].iter().all(|[_, packets]| *packets >= 35_000), "packets go with their octets");
+    let is_timed = |row: &BTreeMap<Column, Cell>| {
+        [Column::Start, Column::End].map(|column| row[&column].number() as i64) == [NOW_MS - 7_000, NOW_MS - 50]
+    };
+    assert!(rows.iter().all(is_timed));
 }
 
 /// RFC 6793 section 9: 23456 is of nobody, and says that the number has four octets.

@@ -92,7 +92,7 @@ counters! {
     WithdrawalsIgnored "withdrawals_ignored" "Template Withdrawals in datagrams, which change nothing (RFC 7011 section 8.4).";
     SetsWaitingIn "sets_waiting_in" "Data Sets put aside because their Template was not known yet.";
     SetsWaitingOut "sets_waiting_out" "Data Sets decoded after their Template had come.";
-    SetsExpired "sets_expired" "Data Sets dropped: their Template did not come in time, the memory and files for waiting were full, or a message had many sets of a few octets, each of another Template.";
+    SetsExpired "sets_expired" "Data Sets dropped: their Template did not come in time or was withdrawn, the memory and files for waiting were full, or a message had many sets of a few octets, each of another Template.";
     RecordsLost "records_lost" "Records missing by the sequence numbers of NetFlow v5 and IPFIX.";
     DatagramsLost "datagrams_lost" "Datagrams missing by the sequence numbers of NetFlow v9 and sFlow.";
     RecordsLate "records_late" "Records in datagrams that came after later ones: counted as lost before, and here to be subtracted.";

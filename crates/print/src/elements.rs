@@ -12,6 +12,9 @@ use weir_flow::{AddressText, NamedElement};
 /// section 6), as they do for columns of times.
 const NTP_EPOCH_SECONDS: i64 = 2_208_988_800;
 
+/// Bits of an NTP fraction that a dateTimeMicroseconds must ignore (RFC 7011 section 6.1.9).
+const NTP_BELOW_MICROSECOND: u64 = 0x7ff;
+
 /// All elements of a row: `name=value`, or `enterprise/number=value` for those without a name, parted by blanks. A list
 /// is `name=semantic[…]` with its values, or its records in braces, of which it may have none; one that could not be read
 /// is in hexadecimal.
@@ -109,9 +112,14 @@ fn empty_list(data_type: DataType, octets: &[u8]) -> Option<&'static str> {
     (is_empty || octets.is_empty()).then(|| semantic(octets))
 }
 
-/// RFC 7011 section 6.1.9: seconds and fraction of NTP.
-fn ntp(octets: &[u8]) -> Option<Timestamp> {
+/// RFC 7011 sections 6.1.9 and 6.1.10: seconds and fraction of NTP, of which `ignored` are no part of the value. 0 is no time
+/// (RFC 5905 section 6).
+fn ntp(octets: &[u8], ignored: u64) -> Option<Timestamp> {
     let bits = u64::from_be_bytes(octets.try_into().ok()?);
+    if bits == 0 {
+        return None;
+    }
+    let bits = bits & !ignored;
     let seconds = (bits >> 32) as i64;
     let era = if seconds < 1 << 31 { 1_i64 << 32 } else { 0 };
     let seconds = seconds + era - NTP_EPOCH_SECONDS;
@@ -170,7 +178,8 @@ pub fn push_element_value(text: &mut String, data_type: DataType, octets: &[u8])
             let time = ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
             time.map(|time| write!(text, "{time}"))
         }
-        T::DateTimeMicroseconds | T::DateTimeNanoseconds => ntp(octets).map(|time| write!(text, "{time}")),
+        T::DateTimeMicroseconds => ntp(octets, NTP_BELOW_MICROSECOND).map(|time| write!(text, "{time}")),
+        T::DateTimeNanoseconds => ntp(octets, 0).map(|time| write!(text, "{time}")),
         T::MacAddress if octets.len() == 6 => Some(write!(text, "{}", AddressText(octets))),
         T::Ipv4Address if octets.len() == 4 => Some(write!(text, "{}", AddressText(octets))),
         T::Ipv6Address if octets.len() == 16 => Some(write!(text, "{}", AddressText(octets))),
@@ -255,6 +264,12 @@ mod tests {
             text(DataType::DateTimeMicroseconds, &[0x83, 0xaa, 0x7e, 0x80, 0x80, 0, 0, 0]),
             "1970-01-01T00:00:00.5Z"
         );
+        // the lowest 11 bits are no part of it, as they are of a dateTimeNanoseconds
+        let latest = [0x83, 0xaa, 0x7e, 0x80, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(text(DataType::DateTimeMicroseconds, &latest), "1970-01-01T00:00:00.999999523Z");
+        assert_eq!(text(DataType::DateTimeNanoseconds, &latest), "1970-01-01T00:00:00.999999999Z");
+        // RFC 5905 section 6: 0 is no time
+        assert_eq!(text(DataType::DateTimeNanoseconds, &[0; 8]), "0x0000000000000000");
         // RFC 5905 section 6: era 1 begins at 2036-02-07T06:28:16Z
         assert_eq!(text(DataType::DateTimeNanoseconds, &[0, 0, 0, 16, 0, 0, 0, 0]), "2036-02-07T06:28:32Z");
         assert_eq!(text(DataType::DateTimeNanoseconds, &[0x80, 0, 0, 0, 0, 0, 0, 0]), "1968-01-20T03:14:08Z");

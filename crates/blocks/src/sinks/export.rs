@@ -58,7 +58,9 @@ pub const KIND: ComponentKind<ExportOptions> = ComponentKind {
           and IPFIX and as 0 in NetFlow v5. A flow that the protocol cannot tell exactly is refused whole and counted by \
           reason: `records_refused_address` (an IPv6 address in NetFlow v5), `records_refused_value` (a number that is \
           too large for its field), `records_refused_time` (NetFlow v5 and v9: after the export, more than 24 days \
-          before it, or before the exporter began), `records_refused_length` and `records_refused_template`. Values without a field in the protocol \
+          before it, or before the exporter began), `records_refused_length` and `records_refused_template`. In NetFlow \
+          v5 a biflow goes out as a flow for each direction, and a flow over 4294967295 octets or packets as several \
+          (up to 1024) that add up to it; each counts. Values without a field in the protocol \
           are counted in `values_left_out`, their flows go out without them. Rows of `exporter_options` beside the flows \
           are told as well, those of interfaces and samplers of the first exporter whose rows come, NetFlow v5 only the \
           sampling interval: `options_told`; the others are counted in `options_left_out`. \
@@ -162,7 +164,9 @@ impl Export {
     /// Time of export of flows that come next.
     fn now_ms(&mut self, flows: Option<&FlowBatch>) -> i64 {
         if self.is_clock_of_rows {
-            let times = [Column::Start, Column::End].map(|column| {
+            // of a biflow the opposite direction may end later, and NetFlow v5 has it as a flow of its own
+            let columns = [Column::Start, Column::End, Column::StartReverse, Column::EndReverse];
+            let times = columns.map(|column| {
                 let times = flows.and_then(|flows| flows.primitive::<TimestampMillisecondType>(column));
                 times.and_then(max)
             });

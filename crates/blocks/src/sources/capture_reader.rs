@@ -3,6 +3,8 @@
 //! The decoder is the one that serves sockets, and the time of capture, or of export, stands for the time of reception.
 //! Which of the two a file is shows in its first octets. Reading a file is a loop that calls back for each datagram, so it runs in a thread of its own, a few deliveries ahead.
 
+mod counters;
+
 use std::error::Error;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,15 +16,14 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::{CaptureError, Input, MessageFile, export_ms, looks_like_messages};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, FileEnd, FileReceipts, Notices, Opener,
-    OptionError, Outlet, PullResult, Role, Source, options,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, FileEnd, FileReceipts, Notices, Opener, OptionError,
+    Outlet, PullResult, Role, Source, options,
 };
-use weir_collect::capture::{
-    self, AssociationReport, Captured, CapturedDatagram, ConnectionEvent, ConnectionReport, ExportReader,
-};
+use weir_collect::capture::{self, Captured, CapturedDatagram, ConnectionEvent, ExportReader};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
+use self::counters::CaptureCounters;
 use super::is_of_the_system;
 use crate::books_counters::BooksCounters;
 use crate::reception::Reception;
@@ -40,14 +41,16 @@ pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
           of reception, and the exporter is 0.0.0.0, which the file does not tell. A file that cannot be opened or read \
           to its end is counted in files_failed and reported; the other files are read all the same. It counts frames, \
           datagrams_udp, datagrams_skipped (no NetFlow, IPFIX or sFlow), datagrams_truncated (cut short by the capture), \
-          connections (with IPFIX over TCP, of each capture), connections_given_up (too many at a time, or two with the \
-          same address and port), connections_encrypted (TLS, which cannot be read), connection_messages, \
-          connection_octets_missing (not in the capture), connection_octets_skipped (of no whole message), associations \
-          (with IPFIX over SCTP), associations_given_up, associations_encrypted (DTLS), association_messages, \
-          association_chunks_missing, association_octets_skipped, association_packets_damaged (with a chunk that the \
-          capture cut short, or whose length cannot be), messages, messages_damaged and octets_skipped (of IPFIX files), \
-          times_replaced (times of reception that cannot be, or that are of more than \
-          1000 days in one file: they are replaced by the present), octets_read, and what the books count.",
+          exports_truncated (those of them that begin as exports do), exports_tunneled (exports in GRE, IP in IP, VXLAN \
+          and other tunnels, which are not read), connections (with IPFIX over TCP, of each capture), \
+          connections_given_up (too many at a time, or two with the same address and port), connections_encrypted (TLS, \
+          which cannot be read), connection_messages, connection_octets_missing (not in the capture), \
+          connection_octets_skipped (of no whole message), associations (with IPFIX over SCTP), associations_given_up, \
+          associations_encrypted (DTLS), association_messages, association_chunks_missing, association_octets_skipped, \
+          association_packets_damaged (with a chunk that the capture cut short, or whose length cannot be), messages, \
+          messages_damaged and octets_skipped (of IPFIX files), times_replaced (times of reception that cannot be, or \
+          that are of more than 1000 days in one file: they are replaced by the present), octets_read, and what the \
+          books count.",
     configure,
 };
 
@@ -140,96 +143,14 @@ struct Reading {
     files: u16,
     /// Whether the file that is read could be opened, and is of a known kind.
     is_begun: bool,
+    /// Whether the file that is read has exports that were cut short.
+    lacks_exports: bool,
     /// The file that is read, until the decoder gets something of it.
     untouched: Option<PathBuf>,
     /// Files of which nothing was handed on; the decoder may have sets of them that wait.
     not_handed_on: Vec<PathBuf>,
     /// Of the file that is read.
     receipts: FileReceipts,
-}
-
-/// What is counted of connections in captures.
-struct ConnectionCounters {
-    sessions: Counter,
-    given_up: Counter,
-    encrypted: Counter,
-    messages: Counter,
-    octets_missing: Counter,
-    octets_skipped: Counter,
-}
-
-impl ConnectionCounters {
-    fn new(context: &ComponentContext) -> Self {
-        let counter = |name| context.counters.counter(name);
-        Self {
-            sessions: counter("connections"),
-            given_up: counter("connections_given_up"),
-            encrypted: counter("connections_encrypted"),
-            messages: counter("connection_messages"),
-            octets_missing: counter("connection_octets_missing"),
-            octets_skipped: counter("connection_octets_skipped"),
-        }
-    }
-
-    fn add(&self, report: &ConnectionReport) {
-        self.sessions.add(report.sessions);
-        self.given_up.add(report.sessions_given_up);
-        self.encrypted.add(report.sessions_encrypted);
-        self.messages.add(report.messages);
-        self.octets_missing.add(report.octets_missing);
-        self.octets_skipped.add(report.octets_skipped);
-    }
-}
-
-/// What is counted of associations in captures.
-struct AssociationCounters {
-    sessions: Counter,
-    given_up: Counter,
-    encrypted: Counter,
-    messages: Counter,
-    chunks_missing: Counter,
-    octets_skipped: Counter,
-    packets_damaged: Counter,
-}
-
-impl AssociationCounters {
-    fn new(context: &ComponentContext) -> Self {
-        let counter = |name| context.counters.counter(name);
-        Self {
-            sessions: counter("associations"),
-            given_up: counter("associations_given_up"),
-            encrypted: counter("associations_encrypted"),
-            messages: counter("association_messages"),
-            chunks_missing: counter("association_chunks_missing"),
-            octets_skipped: counter("association_octets_skipped"),
-            packets_damaged: counter("association_packets_damaged"),
-        }
-    }
-
-    fn add(&self, report: &AssociationReport) {
-        self.sessions.add(report.sessions);
-        self.given_up.add(report.sessions_given_up);
-        self.encrypted.add(report.sessions_encrypted);
-        self.messages.add(report.messages);
-        self.chunks_missing.add(report.chunks_missing);
-        self.octets_skipped.add(report.octets_skipped);
-        self.packets_damaged.add(report.packets_damaged);
-    }
-}
-
-/// What is counted of files.
-struct CaptureCounters {
-    frames: Counter,
-    udp: Counter,
-    skipped: Counter,
-    truncated: Counter,
-    connections: ConnectionCounters,
-    associations: AssociationCounters,
-    messages: Counter,
-    messages_damaged: Counter,
-    octets_skipped: Counter,
-    octets: Counter,
-    failed: Counter,
 }
 
 impl Reading {
@@ -240,29 +161,17 @@ impl Reading {
         stop: Arc<AtomicBool>,
         context: &ComponentContext,
     ) -> Self {
-        let counter = |name| context.counters.counter(name);
         Self {
             decoder,
             port,
             deliveries,
             stop,
-            counters: CaptureCounters {
-                frames: counter("frames"),
-                udp: counter("datagrams_udp"),
-                skipped: counter("datagrams_skipped"),
-                truncated: counter("datagrams_truncated"),
-                connections: ConnectionCounters::new(context),
-                associations: AssociationCounters::new(context),
-                messages: counter("messages"),
-                messages_damaged: counter("messages_damaged"),
-                octets_skipped: counter("octets_skipped"),
-                octets: counter("octets_read"),
-                failed: counter("files_failed"),
-            },
+            counters: CaptureCounters::new(context),
             notices: context.notices.clone(),
             reception: Reception::new(context),
             files: 0,
             is_begun: false,
+            lacks_exports: false,
             untouched: None,
             not_handed_on: Vec::new(),
             receipts: FileReceipts::default(),
@@ -275,11 +184,12 @@ impl Reading {
             if self.stop.load(Ordering::Acquire) {
                 break;
             }
-            self.is_begun = false;
+            (self.is_begun, self.lacks_exports) = (false, false);
             self.untouched = Some(path.clone());
             self.receipts = self.notices.file_receipts(path);
             let sets_waiting_in = self.decoder.statistics().total(weir_flow::Counter::SetsWaitingIn);
             let (end, is_refused) = match self.file(path) {
+                Ok(()) if self.lacks_exports => (FileEnd::Damaged, false),
                 Ok(()) => (FileEnd::Whole, false),
                 Err(error) => {
                     self.counters.failed.add(1);
@@ -343,11 +253,8 @@ impl Reading {
             }
         };
         let report = capture.report();
-        self.counters.frames.add(report.frames);
-        self.counters.udp.add(report.datagrams);
-        self.counters.truncated.add(report.datagrams_truncated);
-        self.counters.connections.add(&report.connections);
-        self.counters.associations.add(&report.associations);
+        self.counters.add_capture(&report);
+        self.lacks_exports = report.exports_truncated + report.associations.packets_damaged > 0;
         read
     }
 
@@ -365,7 +272,7 @@ impl Reading {
             match messages.next_message() {
                 Ok(Some(message)) => {
                     self.not_handed_on.extend(self.untouched.take());
-                    last_ms = self.reception.judged(export_ms(message));
+                    last_ms = self.received_ms(export_ms(message));
                     self.decoder.message(session, last_ms, message);
                 }
                 Ok(None) => break Ok(()),
@@ -400,11 +307,18 @@ impl Reading {
             return;
         }
         self.not_handed_on.extend(self.untouched.take());
-        let received_ms = self.reception.judged(datagram.captured_ms);
+        let received_ms = self.received_ms(datagram.captured_ms);
         self.decoder.datagram(datagram.source, received_ms, datagram.payload);
         if self.decoder.is_full() {
             self.deliver();
         }
+    }
+
+    /// The time of reception of the message that the decoder gets next, by what the file says.
+    fn received_ms(&mut self, said_ms: i64) -> i64 {
+        let received_ms = self.reception.judged(said_ms);
+        self.decoder.set_time_replaced(received_ms != said_ms);
+        received_ms
     }
 
     /// Takes what comes of a connection or association; which of them are exports is known before.
@@ -412,7 +326,7 @@ impl Reading {
         match event {
             ConnectionEvent::Message { session, captured_ms, octets } => {
                 self.not_handed_on.extend(self.untouched.take());
-                let received_ms = self.reception.judged(captured_ms);
+                let received_ms = self.received_ms(captured_ms);
                 self.decoder.message(session, received_ms, octets);
             }
             ConnectionEvent::End { session, captured_ms } => {

@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use weir_wire::packet::{End, Ip, LinkType, dissect};
+use weir_wire::packet::{End, Ip, Packet};
 
+use super::associations::is_message;
+use super::likeness::begins_like_export;
 use super::reassembly::Fragment;
-use super::sctp::{self, Packet};
+use super::sctp::{self, Chunk};
 use super::segment::{Segment, segment};
 
 pub(super) const PROTOCOL_TCP: u8 = 6;
@@ -20,12 +22,14 @@ pub(super) enum Content<'a> {
     /// A TCP segment, as far as it was captured.
     Segment(Segment<'a>),
     /// An SCTP packet, as far as it was captured.
-    Packet(Packet<'a>),
+    Packet(sctp::Packet<'a>),
     /// A piece of a fragmented UDP datagram, TCP segment or SCTP packet.
     Fragment(Fragment<'a>),
     /// A UDP datagram that the capture cut short or whose lengths contradict each other, or a frame that was cut before
     /// its IP header.
     Truncated,
+    /// A UDP datagram that is not whole, and begins as exports do.
+    ExportTruncated,
     /// Something else.
     Other,
 }
@@ -38,13 +42,11 @@ pub(super) struct Datagram<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// What is in a frame that had `wire_octets` before it was captured. Of tunnels it is the outermost packet that counts: a
+/// What is in the packet of a frame, which the capture may have cut. Of tunnels it is the outermost packet that counts: a
 /// datagram in a tunnel was not sent to the collector by the address inside.
-pub(super) fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<'_> {
-    let packet = dissect(link, frame);
+pub(super) fn content<'a>(packet: &Packet<'a>, was_cut: bool) -> Content<'a> {
     let Some(ip) = &packet.outermost().ip else {
-        let was_cut = packet.end == End::Truncated && frame.len() < wire_octets;
-        return if was_cut { Content::Truncated } else { Content::Other };
+        return if packet.end == End::Truncated && was_cut { Content::Truncated } else { Content::Other };
     };
     if !matches!(ip.protocol, PROTOCOL_UDP | PROTOCOL_TCP | PROTOCOL_SCTP) {
         return Content::Other;
@@ -62,10 +64,39 @@ pub(super) fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<
             sctp::packet(source, destination, ip.carried()).map_or(Content::Other, Content::Packet)
         }
         (Some(_), PROTOCOL_TCP | PROTOCOL_SCTP) if !is_whole => Content::Other,
-        _ if !is_whole => Content::Truncated,
+        _ if !is_whole => truncated(ip),
         (Some(fragment), _) => Content::Fragment(fragment),
-        (None, _) => datagram(source, destination, ip.carried()).map_or(Content::Truncated, Content::Datagram),
+        (None, _) => datagram(source, destination, ip.carried()).map_or_else(|| truncated(ip), Content::Datagram),
     }
+}
+
+/// Whether a tunnel in IP carries what looks like a datagram of an export, or like a message of IPFIX over SCTP.
+pub(super) fn is_tunneled_export(packet: &Packet<'_>) -> bool {
+    // of what a link carries in frames, the packet inside is the outermost one
+    let is_inside = packet.outer.ip.is_some();
+    let inside = packet.inner().and_then(|headers| headers.ip.as_ref()).filter(|_| is_inside);
+    inside.is_some_and(|ip| has_begin_of_export(ip) || has_message_in_chunk(ip))
+}
+
+fn truncated<'a>(ip: &Ip<'_>) -> Content<'a> {
+    if has_begin_of_export(ip) { Content::ExportTruncated } else { Content::Truncated }
+}
+
+/// Whether a packet, of which the end may be missing, begins as a datagram of an export does.
+fn has_begin_of_export(ip: &Ip<'_>) -> bool {
+    let Some((header, payload)) = ip.carried().split_first_chunk::<8>() else { return false };
+    let sent_octets = usize::from(u16::from_be_bytes([header[4], header[5]])).saturating_sub(header.len());
+    ip.protocol == PROTOCOL_UDP && !ip.is_later_fragment() && begins_like_export(payload, sent_octets)
+}
+
+/// Whether a packet is one of SCTP with a chunk that has a whole message.
+fn has_message_in_chunk(ip: &Ip<'_>) -> bool {
+    if ip.protocol != PROTOCOL_SCTP || ip.fragment.is_some() {
+        return false;
+    }
+    let (Some(source), Some(destination)) = (address(ip.source), address(ip.destination)) else { return false };
+    let has_message = |chunk| matches!(chunk, Ok(Chunk::Data(data)) if data.header.begins && is_message(data.payload));
+    sctp::packet(source, destination, ip.carried()).is_some_and(|packet| packet.chunks().any(has_message))
 }
 
 fn fragment<'a>(ip: &Ip<'a>, source: IpAddr, destination: IpAddr) -> Option<Fragment<'a>> {
@@ -97,7 +128,13 @@ pub(super) fn datagram(source: IpAddr, destination: IpAddr, segment: &[u8]) -> O
 
 #[cfg(test)]
 mod tests {
+    use weir_wire::packet::{LinkType, dissect};
+
     use super::*;
+
+    fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<'_> {
+        content(&dissect(link, frame), frame.len() < wire_octets)
+    }
 
     fn read(link: u16, frame: &[u8]) -> Content<'_> {
         find(LinkType::from_dlt(link).expect("a link type"), frame, frame.len())
@@ -137,6 +174,52 @@ mod tests {
     fn nothing_cut_short_is_read() {
         for length in 0..PACKET.len() {
             assert_eq!(find(LinkType::Ip, &PACKET[..length], PACKET.len()), Content::Truncated, "{length} octets");
+        }
+    }
+
+    /// A message of IPFIX (RFC 7011 section 3.1), of which the length is that of the datagram.
+    fn export() -> Vec<u8> {
+        let mut packet = [&PACKET[..28], &[0; 40]].concat();
+        (packet[3], packet[25]) = (68, 48);
+        packet[28..32].copy_from_slice(&[0, 10, 0, 40]);
+        packet
+    }
+
+    #[test]
+    fn exports_that_are_cut_short_are_recognized() {
+        let packet = export();
+        assert_eq!(find(LinkType::Ip, &packet[..50], packet.len()), Content::ExportTruncated);
+        // its length is not there, or is another one
+        assert_eq!(find(LinkType::Ip, &packet[..31], packet.len()), Content::Truncated);
+        let mut other = packet.clone();
+        other[31] = 41;
+        assert_eq!(find(LinkType::Ip, &other[..50], packet.len()), Content::Truncated);
+        assert!(matches!(read(101, &packet), Content::Datagram(_)));
+    }
+
+    /// IP in IP (RFC 2003), GRE (RFC 2784) and VXLAN (RFC 7348).
+    #[test]
+    fn exports_in_tunnels_are_recognized() {
+        let outer = |protocol: u8, inside: &[u8]| {
+            let mut packet = [&PACKET[..20], inside].concat();
+            (packet[3], packet[9]) = (packet.len() as u8, protocol);
+            packet
+        };
+        let ethernet = [&[0; 12][..], &[8, 0], &export()[..]].concat();
+        let mut vxlan = [&[3, 232, 0x12, 0xb5, 0, 0, 0, 0][..], &[8, 0, 0, 0, 0, 0, 1, 0], &ethernet[..]].concat();
+        vxlan[5] = vxlan.len() as u8;
+        let is_found = |link: LinkType, frame: &[u8]| is_tunneled_export(&dissect(link, frame));
+        assert!(is_found(LinkType::Ip, &outer(4, &export())));
+        assert!(is_found(LinkType::Ip, &outer(47, &[&[0, 0, 8, 0][..], &export()[..]].concat())));
+        assert!(is_found(LinkType::Ip, &outer(PROTOCOL_UDP, &vxlan)));
+        assert!(!is_found(LinkType::Ip, &outer(4, &PACKET)) && !is_found(LinkType::Ip, &export()));
+        assert!(!is_found(LinkType::Ethernet, &ethernet));
+        // DATA (RFC 9260 section 3.3.1) with a message of one set, and with something else
+        let message: [u8; 21] = [0, 10, 0, 21, 0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 5, 7];
+        for (payload, is_export) in [(message, true), ([1; 21], false)] {
+            let data = [&[0_u8, 3, 0, 37][..], &[0; 12], &payload, &[0; 3]].concat();
+            let packet = outer(PROTOCOL_SCTP, &[&PACKET[20..24], &[0; 8], &data].concat());
+            assert!(is_found(LinkType::Ip, &outer(4, &packet)) == is_export && !is_found(LinkType::Ip, &packet));
         }
     }
 

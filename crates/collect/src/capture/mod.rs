@@ -8,6 +8,7 @@ mod associations;
 mod connections;
 mod datagram;
 mod export_port;
+mod likeness;
 mod reassembly;
 mod sctp;
 mod segment;
@@ -17,6 +18,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 
 use weir_capture::{CaptureError, Input, PacketBlock};
+use weir_wire::packet::dissect;
 
 pub use self::associations::AssociationReport;
 use self::associations::Associations;
@@ -24,6 +26,7 @@ use self::connections::Connections;
 pub use self::connections::{ConnectionEvent, ConnectionReport};
 use self::datagram::{Content, Datagram, PROTOCOL_SCTP, PROTOCOL_TCP};
 use self::export_port::ExportPort;
+pub use self::likeness::looks_like_export;
 use self::reassembly::{Fragment, Reassembly};
 use self::sctp::Packet;
 use self::segment::Segment;
@@ -65,6 +68,11 @@ pub struct CaptureReport {
     pub frames_other: u64,
     /// UDP datagrams that the capture cut short, or whose pieces are not all there.
     pub datagrams_truncated: u64,
+    /// Those of them that the capture cut short and that begin as exports do.
+    pub exports_truncated: u64,
+    /// Packets that a tunnel carries and that look like exports. They are not read: the address inside sent them to no
+    /// collector by itself, and a port mirror may have them twice.
+    pub exports_tunneled: u64,
     /// What was found of connections.
     pub connections: ConnectionReport,
     /// What was found of associations.
@@ -142,7 +150,10 @@ impl<'a> ExportReader<'a> {
         let block = std::mem::take(&mut self.block);
         for packet in block.packets() {
             self.report.frames += 1;
-            let content = datagram::find(packet.link, block.frame(packet), packet.length as usize);
+            let frame = block.frame(packet);
+            let dissected = dissect(packet.link, frame);
+            self.report.exports_tunneled += u64::from(datagram::is_tunneled_export(&dissected));
+            let content = datagram::content(&dissected, frame.len() < packet.length as usize);
             self.take(content, packet.time_us.div_euclid(1000), &mut each);
         }
         self.block = block;
@@ -193,6 +204,10 @@ impl<'a> ExportReader<'a> {
                 }
             }
             Content::Truncated => self.report.datagrams_truncated += 1,
+            Content::ExportTruncated => {
+                self.report.datagrams_truncated += 1;
+                self.report.exports_truncated += 1;
+            }
             Content::Other => self.report.frames_other += 1,
         }
     }
@@ -220,50 +235,6 @@ impl<'a> ExportReader<'a> {
         self.report.packets_sctp += 1;
         self.associations.take(packet, captured_ms, &mut |event| each(Captured::Connection(event)));
     }
-}
-
-/// Whether a UDP payload looks like an export datagram: a known version, and a header that agrees with its length.
-///
-/// Captures often hold other traffic as well; a live collector has its own port and needs no such guess.
-pub fn looks_like_export(payload: &[u8]) -> bool {
-    let word = |at: usize| payload.get(at..at + 2).map(|two| usize::from(u16::from_be_bytes([two[0], two[1]])));
-    let long = |at: usize| payload.get(at..)?.first_chunk::<4>().map(|four| u32::from_be_bytes(*four));
-    match (word(0), word(2)) {
-        // other protocols begin with a 1 too, so the length has to agree
-        (Some(1), Some(records @ 1..=60)) => payload.len().wrapping_sub(16 + records * 48) <= 4,
-        (Some(7), Some(records @ 1..=60)) => payload.len().wrapping_sub(24 + records * 52) <= 4,
-        // the count may be wrong, and there may be more behind the records; then the time must be one
-        (Some(5), Some(records @ 1..=60)) => {
-            payload.len() >= 24 && (payload.len() <= 24 + records * 48 + 4 || is_time(long(8), long(12)))
-        }
-        // exporters put nothing sensible into the count, too: then the time must be one, and the first set must be there
-        (Some(9), Some(0)) => {
-            let (set, length) = (word(20), word(22));
-            let is_set = set.is_some_and(|set| !(2..256).contains(&set));
-            let is_whole = length.is_some_and(|length| length >= 4 && length <= payload.len() - 20);
-            is_set && is_whole && is_time(long(8), Some(0))
-        }
-        (Some(9), Some(records)) => payload.len() >= 20 && records <= payload.len(),
-        // even when the rest is damaged: version, kind of address, and the octets of a header
-        (Some(0), Some(5)) => match (long(4), payload.len()) {
-            // an agent that does not know its address; zeros are common in other protocols, so the first sample must be there
-            (Some(0), 32..) => {
-                let fits = |length: Option<u32>| length.is_some_and(|length| length as usize <= payload.len() - 32);
-                long(20) != Some(0) && fits(long(20)) && long(24) != Some(0) && fits(long(28))
-            }
-            (Some(1), 28..) => long(24) != Some(0),
-            (Some(2), 40..) => long(36) != Some(0),
-            _ => false,
-        },
-        (Some(10), Some(length)) => payload.len() >= 16 && length >= 16 && length <= payload.len() + 4,
-        _ => false,
-    }
-}
-
-/// Whether seconds since the epoch and nanoseconds can be a time of export: from 1996, when NetFlow began, to 2100.
-fn is_time(seconds: Option<u32>, nanoseconds: Option<u32>) -> bool {
-    seconds.is_some_and(|seconds| (820_454_400..4_102_444_800).contains(&seconds))
-        && nanoseconds.is_some_and(|nanoseconds| nanoseconds < 1_000_000_000)
 }
 
 #[cfg(test)]

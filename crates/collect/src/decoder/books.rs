@@ -7,6 +7,9 @@ use weir_wire::error::ErrorClass;
 use super::templates::Evicted;
 use crate::ledger::Ledger;
 
+/// An exporter's clock that is farther off counts as this far off, in milliseconds, so that sums stay sums.
+const CLOCK_OFFSET_MS_MAX: i64 = 86_400_000;
+
 /// How often each error occurred.
 #[derive(Debug)]
 struct ErrorCounts {
@@ -53,6 +56,14 @@ impl Books {
         for (counter, by) in counts.into_iter().filter(|(_, by)| *by > 0) {
             self.ledger.count(index, counter, by);
         }
+    }
+
+    /// Counts a message that was decoded, and by how much the clock of its exporter is ahead.
+    pub(super) fn count_decoded(&mut self, index: u32, offset_ms: i64) {
+        self.count(index, Counter::DatagramsDecoded, 1);
+        let offset_ms = offset_ms.clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
+        let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };
+        self.count(index, clock, offset_ms.unsigned_abs());
     }
 
     /// Counts an error in the sets of a message of a domain. Returns how many.

@@ -30,9 +30,6 @@ use crate::waiting::set::{SetRun, WaitingSet};
 use crate::waiting::spooled::OUTBOX_OCTETS_MAX;
 use crate::waiting::{KnownDomains, SpoolAnswer, WaitingSets};
 
-/// An exporter's clock that is farther off counts as this far off, in milliseconds, so that sums stay sums.
-const CLOCK_OFFSET_MS_MAX: i64 = 86_400_000;
-
 /// The parts, and the time.
 #[derive(Debug)]
 pub(super) struct Exporters {
@@ -302,14 +299,10 @@ impl Exporters {
 
     /// Follows the sequence number and the clock of a message that was decoded.
     pub(super) fn follow(&mut self, index: u32, arrival: &Arrival, hash: u64) {
-        let received_ms = self.time.now_ms;
         let domain = &mut self.domains[index];
-        domain.inspection.clock(received_ms, arrival);
+        domain.inspection.clock(self.time.now_ms, arrival);
         let outcome = self.sequences.observe(index, domain, arrival, hash);
-        self.books.count(index, Counter::DatagramsDecoded, 1);
-        let offset_ms = arrival.export_ms.saturating_sub(received_ms).clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
-        let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };
-        self.books.count(index, clock, offset_ms.unsigned_abs());
+        self.books.count_decoded(index, self.time.offset_of(arrival.export_ms));
         self.count_outcome(index, outcome);
     }
 
@@ -355,12 +348,12 @@ impl Exporters {
                     self.books.count(index, Counter::WithdrawalsIgnored, 1);
                 }
                 Ok(TemplateRecord::Withdraw(id)) => {
-                    self.templates.forget_one(&mut self.domains[index], id);
+                    self.templates.withdraw(&mut self.domains[index], id);
                     self.books.count(index, Counter::TemplatesWithdrawn, 1);
                 }
                 // RFC 7011 section 8.1: all templates of the set's kind
                 Ok(TemplateRecord::WithdrawAll) => {
-                    self.templates.forget_kind(&mut self.domains[index], options);
+                    self.templates.withdraw_kind(&mut self.domains[index], options);
                     self.books.count(index, Counter::TemplatesWithdrawn, 1);
                 }
                 Err(error) => decoded.errors += self.books.count_error(index, Some(error)),
@@ -406,10 +399,14 @@ impl Exporters {
         borrowed
     }
 
-    /// Keeps sets of a message until their template comes.
+    /// Keeps sets of a message until their template comes; after a withdrawal the next one is not theirs (RFC 7011 section 8.1).
     pub(super) fn wait(&mut self, index: u32, id: TemplateId, sets: SetRun) {
-        let source = self.domains[index].key.session.source.ip();
-        self.books.count(index, Counter::SetsWaitingIn, sets.sets() as u64);
+        let (domain, count) = (&self.domains[index], sets.sets() as u64);
+        let (source, is_withdrawn) = (domain.key.session.source.ip(), domain.templates.is_withdrawn(id));
+        self.books.count(index, Counter::SetsWaitingIn, count);
+        if is_withdrawn {
+            return self.books.count(index, Counter::SetsExpired, count);
+        }
         self.waiting.insert((source, self.time.age_ms), (index, id), sets);
         self.move_waiting(self.time.age_ms);
     }

@@ -157,6 +157,11 @@ impl Decoder {
         self.tables.is_full() || self.exporters.books.ledger.is_full()
     }
 
+    /// Sets whether the times of reception that follow are made up. Clocks of exporters are not compared with these.
+    pub fn set_time_replaced(&mut self, is_replaced: bool) {
+        self.exporters.time.is_replaced = is_replaced;
+    }
+
     /// Decodes one UDP datagram.
     pub fn datagram(&mut self, source: SocketAddr, received_ms: i64, payload: &[u8]) {
         self.message(Session::udp(source), received_ms, payload);
@@ -287,8 +292,7 @@ impl Decoder {
         exporters.follow(index, &arrival, hash);
         self.tables.add_octets(payload.len());
         let (domain, sources) = (&mut exporters.domains[index], &mut exporters.sources);
-        let sender =
-            Some(session.source.ip().to_canonical()).filter(|sender| *sender != domain.key.session.source.ip());
+        let sender = (agent != source).then_some(source);
         let mut samples = SampleDecoder { domain, sources, tables: &mut self.tables, received_ms, arrival, sender };
         let decoded = samples.decode(&header, datagram.samples);
         exporters.count_samples(index, &decoded);
@@ -389,9 +393,7 @@ impl Decoder {
         let shared = exporters.learned.shared_samplers(domain);
         let set = self.tables.flow_set(domain, compiled, body, clock, shared);
         exporters.count_records(index, Counter::RecordsStored, set.rows as u64);
-        if set.lists_undecodable > 0 {
-            exporters.books.count(index, Counter::ListsUndecodable, set.lists_undecodable.into());
-        }
+        exporters.books.count_all(index, [(Counter::ListsUndecodable, set.lists_undecodable.into())]);
         if set.rows > 0 {
             exporters.learned.note_flows(&mut exporters.domains, index);
         }
@@ -491,9 +493,7 @@ impl Decoder {
     pub fn import_state_of(&mut self, octets: &[u8], is_own: impl Fn(SocketAddr) -> bool) -> Result<(), StateError> {
         // when there are too many, those heard last are learnt
         let (stored, read) = state::read(octets, is_own);
-        for domain in stored {
-            self.exporters.restore(domain);
-        }
+        stored.into_iter().for_each(|domain| self.exporters.restore(domain));
         self.exporters.take_changes();
         read
     }

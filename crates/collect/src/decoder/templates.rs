@@ -120,15 +120,23 @@ impl Templates {
     }
 
     /// Forgets a template of a domain.
-    pub(super) fn forget_one(&mut self, domain: &mut Domain, id: TemplateId) {
+    fn forget_one(&mut self, domain: &mut Domain, id: TemplateId) {
         let removed = domain.templates.remove_one(id);
         self.count_removed(removed);
     }
 
-    /// Forgets all templates of a kind.
-    pub(super) fn forget_kind(&mut self, domain: &mut Domain, options: bool) {
+    /// Forgets a template that its exporter has withdrawn.
+    pub(super) fn withdraw(&mut self, domain: &mut Domain, id: TemplateId) {
+        self.forget_one(domain, id);
+        if domain.key.session.transport.withdraws_in_order() {
+            domain.templates.note_withdrawn(id);
+        }
+    }
+
+    /// Forgets all templates of a kind, which their exporter has withdrawn.
+    pub(super) fn withdraw_kind(&mut self, domain: &mut Domain, options: bool) {
         for id in domain.templates.ids_of_kind(options) {
-            self.forget_one(domain, id);
+            self.withdraw(domain, id);
         }
     }
 

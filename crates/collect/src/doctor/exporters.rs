@@ -31,7 +31,7 @@ pub(super) fn judge_machine(machine: &Machine) -> Vec<Finding> {
     let received = of(Counter::Datagrams);
     let mut findings = Vec::new();
     // of a capture without exports nothing is to be said
-    let cut = if machine.datagrams > 0 { machine.datagrams_truncated } else { 0 };
+    let cut = if machine.datagrams > 0 { machine.datagrams_truncated } else { machine.exports_truncated };
     let counts = [
         (
             FindingKind::KernelDrops,
@@ -42,6 +42,7 @@ pub(super) fn judge_machine(machine: &Machine) -> Vec<Finding> {
         (FindingKind::ExportersRefused, of(Counter::DatagramsRefused), "of new exporters refused"),
         (FindingKind::OverRate, of(Counter::DatagramsOverRate), "over the limit on each source dropped"),
         (FindingKind::CutShort, cut, "of the capture, exports or others, cut short or without all fragments"),
+        (FindingKind::InTunnels, machine.exports_tunneled, "of exports in tunnels, which are not read"),
     ];
     for (kind, count, what) in counts.into_iter().filter(|(_, count, _)| *count > 0) {
         let evidence = format!("{count} datagrams {what}, {received} received");

@@ -46,6 +46,11 @@ macro_rules! finding_kinds {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }
 
+            /// Whether it is of a capture as a whole, not of an exporter or of this machine.
+            pub fn is_of_capture(self) -> bool {
+                matches!(self, Self::CutShort | Self::InTunnels)
+            }
+
             /// What to do about it.
             pub fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)* }
@@ -60,6 +65,7 @@ finding_kinds! {
     ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max, of which one address, or one IPv6 network of 64 bits, has half at most, and more as long as a quarter is vacant; the log of a collector names an address that wants more: raise the limit, or find the sender that floods the port";
     OverRate "over_rate" Error "one address sends more datagrams a second than rate_per_source allows; the log names it: raise the limit if it is an exporter, or find out who floods the port";
     CutShort "cut_short" Warning "take the capture with the whole length of packets (tcpdump -s 0) and all fragments; set the exporter's datagrams to less than the path MTU";
+    InTunnels "in_tunnels" Warning "exports that GRE, IP in IP, VXLAN or another tunnel carries, such as that of a port mirror, are not read: capture them where they have left it, or take the tunnel's headers off";
     Loss "loss" Error "datagrams are lost between exporter and collector: look for full queues and policers on the path, and at the exporter's own drop counters";
     LossLittle "loss_little" Warning "some datagrams are lost between exporter and collector: look for full queues and policers on the path";
     Reordered "reordered" Hint "datagrams overtake one another on the way, by load balancing per packet; the counts stay exact";

@@ -52,8 +52,12 @@ pub struct Doctor {
 pub struct Machine {
     /// Counters over all exporters, the unassigned ones among them.
     pub totals: [u64; Counter::COUNT],
-    /// Datagrams that a capture cut short, or whose fragments are not all there.
+    /// Datagrams that a capture cut short, or whose fragments are not all there, and such packets of associations.
     pub datagrams_truncated: u64,
+    /// Those of them that begin as exports do, or are of associations with exports.
+    pub exports_truncated: u64,
+    /// Exports of the capture that tunnels carry, which are not read.
+    pub exports_tunneled: u64,
     /// Datagrams of the capture to be examined.
     pub datagrams: u64,
     /// Packets of the capture, where one is examined.
@@ -73,6 +77,8 @@ impl Default for Machine {
         Self {
             totals,
             datagrams_truncated: 0,
+            exports_truncated: 0,
+            exports_tunneled: 0,
             datagrams: 0,
             packets: None,
             connections_encrypted: 0,
@@ -144,13 +150,17 @@ pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Resu
     });
     decoder.expire(now_ms);
     look_at_all(&mut doctor, &mut decoder);
-    let CaptureReport { datagrams_truncated, frames, connections, associations, .. } = seen;
+    let CaptureReport { datagrams_truncated, exports_truncated, exports_tunneled, .. } = seen;
+    let CaptureReport { frames, connections, associations, .. } = seen;
     let statistics = decoder.statistics();
     let (totals, messages_longer) = (statistics.totals, messages_longer(&statistics));
     let connections_encrypted = connections.sessions_encrypted + associations.sessions_encrypted;
+    let packets_damaged = associations.packets_damaged;
     let machine = Machine {
         totals,
-        datagrams_truncated,
+        datagrams_truncated: datagrams_truncated + packets_damaged,
+        exports_truncated: exports_truncated + packets_damaged,
+        exports_tunneled,
         datagrams: examined,
         packets: Some(frames),
         connections_encrypted,

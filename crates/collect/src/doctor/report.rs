@@ -9,7 +9,7 @@ use weir_flow::Counter;
 use weir_flow::books::{BooksSums, Completeness};
 
 use super::exporters::missing;
-use super::{Finding, FindingKind, Machine, Severity};
+use super::{Finding, Machine, Severity};
 use crate::inspection::Diagnosis;
 
 /// One Observation Domain of an exporter.
@@ -130,6 +130,10 @@ impl fmt::Display for Report {
                 ),
             };
         }
+        if self.exporters.is_empty() && self.findings.iter().all(|finding| finding.kind.is_of_capture()) {
+            writeln!(f, "none of the exports in the capture can be read")?;
+            return self.write_findings(f);
+        }
         writeln!(
             f,
             "{:<39} {:>5} {:>3} {:>10} {:>10} {:>12} {:>10}",
@@ -159,11 +163,17 @@ impl fmt::Display for Report {
         if self.findings.is_empty() {
             return writeln!(f, "nothing is wrong");
         }
+        self.write_findings(f)
+    }
+}
+
+impl Report {
+    fn write_findings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
             let who = match (finding.exporter, finding.domain) {
                 (Some(exporter), Some(domain)) => format!("{exporter} domain {domain}"),
                 (Some(exporter), None) => exporter.to_string(),
-                (None, _) if finding.kind == FindingKind::CutShort => "the capture".to_owned(),
+                (None, _) if finding.kind.is_of_capture() => "the capture".to_owned(),
                 (None, _) => "this machine".to_owned(),
             };
             writeln!(f, "\n{}: {}: {}", finding.severity.name(), who, finding.kind.name())?;

@@ -416,6 +416,20 @@ fn faults_of_this_machine() {
     assert_eq!(report.record_batch().num_rows(), 5);
 }
 
+#[test]
+fn exports_of_a_capture_that_cannot_be_read_are_reported() {
+    let machine = Machine { exports_truncated: 50, datagrams_truncated: 51, packets: Some(60), ..Machine::default() };
+    let text = Doctor::default().report(&[], &machine).to_string();
+    assert!(
+        text.starts_with("none of the exports in the capture can be read\n\nwarning: the capture: cut_short\n"),
+        "{text}"
+    );
+    assert!(text.contains("  50 datagrams of the capture") && text.contains("tcpdump -s 0"), "{text}");
+    let machine = Machine { exports_tunneled: 3, packets: Some(3), ..Machine::default() };
+    let text = Doctor::default().report(&[], &machine).to_string();
+    assert!(text.contains("warning: the capture: in_tunnels\n  3 datagrams of exports in tunnels"), "{text}");
+}
+
 /// A datagram of sFlow with one sample, of an agent that has been up for this many seconds.
 fn sflow(sequence: u32, uptime_secs: u32) -> Vec<u8> {
     let sample = [sequence, 17, 512, sequence * 512, 0, 17, 18, 0];

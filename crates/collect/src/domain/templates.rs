@@ -1,7 +1,7 @@
 //! Templates of one Observation Domain, each with the plan by which its records are read.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use weir_wire::structured::ListContext;
 use weir_wire::{ElementId, ListKind, Template, TemplateId};
@@ -14,6 +14,8 @@ use crate::plan::{Leftover, Plan};
 const REFRESH_MS_MAX: i64 = 3_600_000;
 /// Most elements that are remembered to be lists because the exporter reported their type.
 const LEARNED_LISTS_MAX: usize = 1_024;
+/// Most IDs that are remembered to be withdrawn. Data Sets of others wait for a template, as those of an ID never heard of.
+const WITHDRAWN_MAX: usize = 1_024;
 
 /// A template with the plan that was compiled from it.
 #[derive(Debug)]
@@ -77,6 +79,8 @@ pub(crate) struct DomainTemplates {
     received_ms: Option<i64>,
     /// Lists among the elements whose type the exporter reported (RFC 5610).
     learned_lists: HashMap<ElementId, ListKind, foldhash::fast::RandomState>,
+    /// IDs whose template was withdrawn and that have none since.
+    withdrawn: HashSet<TemplateId, foldhash::fast::RandomState>,
 }
 
 impl DomainTemplates {
@@ -90,6 +94,7 @@ impl DomainTemplates {
             lifetime_ms,
             received_ms: None,
             learned_lists: HashMap::default(),
+            withdrawn: HashSet::default(),
         }
     }
 
@@ -120,6 +125,19 @@ impl DomainTemplates {
         self.kinds[usize::from(options)].clone()
     }
 
+    /// Notes that the template with this ID was withdrawn, where messages come in order: no template to come is that of its next
+    /// records (RFC 7011 section 8.1).
+    pub(crate) fn note_withdrawn(&mut self, id: TemplateId) {
+        if self.withdrawn.len() < WITHDRAWN_MAX {
+            self.withdrawn.insert(id);
+        }
+    }
+
+    /// Whether records with this ID have no template and wait for none.
+    pub(crate) fn is_withdrawn(&self, id: TemplateId) -> bool {
+        self.withdrawn.contains(&id)
+    }
+
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &CompiledTemplate> {
         self.compiled.values()
@@ -141,6 +159,7 @@ impl DomainTemplates {
     /// Adds a template with an ID that none has.
     pub(crate) fn insert(&mut self, template: Template, refreshed_ms: i64) {
         self.fields += template.fields().len();
+        self.withdrawn.remove(&template.id());
         let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms);
         compiled.lists_known = self.learned_lists.len();
         let kind = &mut self.kinds[usize::from(compiled.template.is_options())];

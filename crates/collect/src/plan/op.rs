@@ -49,9 +49,14 @@ pub(crate) struct TimeField {
 }
 
 impl TimeField {
-    /// Whether every record has a time there. An uptime in IPFIX may have no base.
+    /// Whether every record has a time there. An uptime in IPFIX may have no base, and 0 is no time of NTP.
     fn is_always_known(self, fields: &[FieldSpecifier], header_uptime: bool) -> bool {
-        self.others.is_none() && fields[self.field].length <= 8 && (self.form != TimeForm::Uptime || header_uptime)
+        let is_known = match self.form {
+            TimeForm::Uptime => header_uptime,
+            TimeForm::Ntp => false,
+            TimeForm::Seconds | TimeForm::Millis | TimeForm::DeltaMicros => true,
+        };
+        is_known && self.others.is_none() && fields[self.field].length <= 8
     }
 }
 

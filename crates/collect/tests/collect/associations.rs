@@ -229,6 +229,13 @@ fn what_a_capture_cuts_short_is_counted() {
     let (_, CaptureReport { associations, packets_sctp, frames_other, .. }) = capture.read();
     assert_eq!((associations.packets_damaged, associations.messages), (1, 0));
     assert_eq!((packets_sctp, frames_other), (1, 0));
+    let (report, outcome) = examine_capture(capture.0.as_slice(), Limits::default());
+    outcome.expect("read");
+    let text = report.to_string();
+    assert!(
+        text.starts_with("none of the exports in the capture can be read\n") && text.contains("cut_short"),
+        "{text}"
+    );
 }
 
 /// All have one tag, too: whoever makes captures by hand has no other.

@@ -244,6 +244,31 @@ fn a_withdrawn_template_is_forgotten_and_a_new_one_takes_its_id() {
     );
 }
 
+/// RFC 7011 section 8.1: an ID that was withdrawn may be that of another template next, and data before it are not of that one.
+#[test]
+fn data_after_a_withdrawal_do_not_wait_for_the_next_template() {
+    for session in [Session { transport: Transport::Tcp, source: source(1) }, Session::file(0)] {
+        let mut decoder = Decoder::new(Limits::default());
+        let [template, first, withdrawal, redefinition] = withdrawal_and_redefinition();
+        let all = ipfix_message(1, |message| {
+            message.withdraw_all(weir_wire::message_builder::TemplateKind::Data).expect("fits");
+        });
+        let messages = [&template, &first, &withdrawal, &data(1, &[2]), &template, &all, &data(2, &[3]), &redefinition];
+        for message in messages {
+            decoder.message(session, RECEIVED_MS, message);
+        }
+        let delivery = decoder.take_delivery();
+        let flows = delivery.flows.as_ref().expect("flows");
+        let destinations: Vec<_> = flows.binary(Column::DstAddr).expect("column").iter().collect();
+        assert_eq!(destinations, [None, Some([10, 9, 9, 9].as_slice())], "{session:?}");
+        let counts = counts(delivery.books());
+        let count = |counter: Counter| counts[counter as usize];
+        assert_eq!((count(Counter::TemplatesWithdrawn), count(Counter::RecordsStored)), (2, 2));
+        let waiting = [Counter::SetsWaitingIn, Counter::SetsExpired, Counter::SetsWaitingOut];
+        assert_eq!(waiting.map(count), [2, 2, 0]);
+    }
+}
+
 /// RFC 7011 section 8.4: a datagram withdraws nothing. Data after it is decoded, and a new template counts as changed.
 #[test]
 fn a_withdrawal_in_a_datagram_is_ignored() {

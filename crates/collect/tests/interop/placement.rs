@@ -485,7 +485,8 @@ pub(crate) fn time_ms(header: &HeaderSeen, record: &Record, field: &Field) -> Op
         }
         150 | 151 | 322 => Some(number()? as i64 * 1000),
         152 | 153 | 323 => Some(i64::try_from(number()?).unwrap_or(i64::MAX)),
-        154..=157 | 324 | 325 => value::date_time_nanos(&field.octets).map(ntp),
+        // RFC 5905 section 6: an NTP timestamp of 0 is no time
+        154..=157 | 324 | 325 => value::date_time_nanos(&field.octets).filter(|_| number() != Some(0)).map(ntp),
         158 | 159 => Some(header.export_ms - (number()? / 1000) as i64),
         _ => None,
     }

@@ -163,12 +163,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Counters of what could not be read.
-const DAMAGE: [&str; 12] = [
+const DAMAGE: [&str; 14] = [
     "records_damaged",
     "blocks_damaged",
     "messages_damaged",
     "datagrams_undecodable",
     "datagrams_skipped",
+    "exports_truncated",
+    "exports_tunneled",
     "connections_encrypted",
     "connection_octets_skipped",
     "associations_encrypted",
@@ -241,16 +243,18 @@ impl Args {
                 counter("datagrams_skipped")
             );
         }
+        if counter("exports_tunneled") > 0 {
+            let exports = counted(counter("exports_tunneled"), "export");
+            eprintln!("{exports} not read: a tunnel carries them (GRE, IP in IP, VXLAN or the like)");
+        }
         ended.context("importing ended")?;
         let read = ["records_stored", "records_options", "templates", "counters_stored"].map(&counter);
         let is_nothing_read = read == [0; 4] && DAMAGE.iter().any(|name| counter(name) > 0);
         if is_nothing_read {
             eprintln!("error: nothing could be read");
         }
-        let encrypted = counter("connections_encrypted") + counter("associations_encrypted");
-        let is_export = counter("datagrams_decoded") + encrypted > 0;
-        if read == [0; 4] && counter("frames") > 0 && !is_export {
-            eprintln!("hint: weir meter makes flows of packets");
+        if let Some(hint) = hint(&counter, read == [0; 4]) {
+            eprintln!("hint: {hint}");
         }
         if is_nothing_read {
             return Ok((true, None));
@@ -364,6 +368,17 @@ fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
             counted(counter("octets_skipped"), "octet"),
         );
     }
+}
+
+/// What to do about captures of which exports could not be read, or that have none.
+fn hint(counter: &dyn Fn(&str) -> u64, is_nothing_read: bool) -> Option<&'static str> {
+    let is_any = |names: &[&str]| names.iter().any(|name| counter(name) > 0);
+    if is_any(&["exports_truncated", "association_packets_damaged"]) {
+        return Some("take captures with the whole length of packets (tcpdump -s 0)");
+    }
+    let is_export =
+        is_any(&["datagrams_decoded", "connections_encrypted", "associations_encrypted", "exports_tunneled"]);
+    (is_nothing_read && counter("frames") > 0 && !is_export).then_some("weir meter makes flows of packets")
 }
 
 /// Prints what captures have of connections, where they have any.

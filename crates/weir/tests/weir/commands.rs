@@ -375,6 +375,14 @@ fn associations_in_captures_are_imported() {
     let output = ask(&folder.path().join("other"), "import", &[encrypted.as_str()]);
     check_error(&output, &["1 SCTP association with DTLS to a port of IPFIX", "nothing could be read"]);
     assert!(!text(&output.stderr).contains("hint: weir meter"), "{}", text(&output.stderr));
+    // cut short by the capture: the packet has fewer octets than its chunk
+    let whole = std::fs::read(&file).expect("the capture");
+    let cut = folder.path().join("cut.pcap");
+    let mut octets = whole[..24 + 16 + 48 + templates.len() - 8].to_vec();
+    octets[32] -= 8;
+    std::fs::write(&cut, octets).expect("a file");
+    let output = ask(&folder.path().join("third"), "import", &[cut.to_str().expect("UTF-8")]);
+    check_error(&output, &["1 SCTP packet cut short by the capture", "nothing could be read", "tcpdump -s 0"]);
 }
 
 /// `docs/reference/cli.md` is what `--help` prints, of every command that the help of another one lists.

@@ -132,6 +132,35 @@ fn a_capture_with_counters_of_sflow_alone_is_noted_as_others_are() {
     check(Path::new(&archive), "SELECT count(*) AS stored FROM interface_counters", "stored\n1\n");
 }
 
+/// It has exports and none of their flows: the next import does not say that the archive has them.
+#[test]
+fn a_capture_whose_exports_cannot_be_read_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [cut, tunneled, archive] = ["cut.pcap", "tunneled.pcap", "archive"].map(path);
+    let header: Vec<u8> = [5_u32, 1, 0x0a00_0009, 0, 1, 1000, 0, 0].into_iter().flat_map(u32::to_be_bytes).collect();
+    let whole = datagram(199, &header);
+    let mut short = whole.clone();
+    short.truncate(whole.len() - 8);
+    // IP in IP (RFC 2003)
+    let packet = &whole[14..];
+    let outer = [0x45, 0, 0, 20 + packet.len() as u8, 0, 1, 0, 0, 64, 4, 0, 0, 10, 0, 0, 8, 10, 0, 0, 7];
+    let inside = [&whole[..14], &outer, packet].concat();
+    for (file, frame, expected) in
+        [(&cut, short, "1 datagram cut short"), (&tunneled, inside, "1 export not read: a tunnel carries them")]
+    {
+        weir_testkit::write_capture(Path::new(file), [(1_760_000_000_000_000, frame)]);
+        for _ in 0..2 {
+            let output = import(Path::new(&archive), &[file]);
+            let told = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            assert!(told.contains(expected) && told.contains("error: nothing could be read\n"), "{told}");
+            assert!(!told.contains("weir meter") && !told.contains("left out"), "{told}");
+            assert_eq!(told.contains("tcpdump -s 0"), file == &cut, "{told}");
+        }
+    }
+}
+
 /// Each command names the other one that reads a file.
 #[test]
 fn files_for_another_command_are_named() {

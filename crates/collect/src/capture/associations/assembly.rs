@@ -210,7 +210,7 @@ impl Assembly {
 }
 
 /// Whether a user message begins with a message whose sets fill it.
-pub(super) fn is_message(octets: &[u8]) -> bool {
+pub(in crate::capture) fn is_message(octets: &[u8]) -> bool {
     ipfix::message_length(octets).is_some_and(|length| length <= octets.len()) && may_begin(octets)
 }
 

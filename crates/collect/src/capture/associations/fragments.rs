@@ -24,6 +24,15 @@ pub(super) struct AssociationCounts {
     pub(super) chunks_missing: u64,
 }
 
+impl AssociationCounts {
+    /// Adds what was found later.
+    pub(super) fn add(&mut self, later: &Self) {
+        self.messages += later.messages;
+        self.octets_skipped += later.octets_skipped;
+        self.chunks_missing += later.chunks_missing;
+    }
+}
+
 /// The user messages of an association of which fragments have come.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {

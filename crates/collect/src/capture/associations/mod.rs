@@ -20,7 +20,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use weir_wire::ipfix;
 
-use self::assembly::{Assembly, CHUNKS_NEAR, EachMessage, is_message};
+pub(super) use self::assembly::is_message;
+use self::assembly::{Assembly, CHUNKS_NEAR, EachMessage};
 use self::begins::Begins;
 use self::fragments::AssociationCounts;
 use super::connections::{ConnectionEvent, Each, may_begin};
@@ -70,6 +71,8 @@ struct Association {
     tag_back: Option<u32>,
     /// Further addresses of the source.
     addresses: Vec<IpAddr>,
+    /// What was found before it is known to be one of exports.
+    unreported: AssociationCounts,
 }
 
 impl Holder for Association {
@@ -216,7 +219,8 @@ impl Associations {
         }
         self.of_sources.insert(key.source, key);
         let assembly = Assembly::new(first, self.port.is_of_exports(key.port));
-        let association = Association { assembly, destination, has_begin, tag_back, addresses };
+        let unreported = AssociationCounts::default();
+        let association = Association { assembly, destination, has_begin, tag_back, addresses, unreported };
         if let Some(oldest) = self.associations.insert(key, association) {
             self.remove(oldest);
         }
@@ -247,6 +251,7 @@ impl Associations {
         let Some(state) = self.associations.state(key).filter(|state| state.is_read()) else { return };
         let (session, was_session) = (key.session(), state == State::Session);
         let (mut is_session, mut counts) = (was_session, AssociationCounts::default());
+        let is_given = self.port.is_given();
         self.associations.work(key, |known| {
             let has_begin = known.has_begin;
             work(&mut known.assembly, &mut counts, &mut |captured_ms: i64, octets: &[u8]| {
@@ -257,10 +262,12 @@ impl Associations {
                 is_session = true;
                 each(ConnectionEvent::Message { session, captured_ms, octets });
             });
+            known.unreported.add(&counts);
+            if is_session || is_given {
+                // with what came before the first message
+                self.report.add(&std::mem::take(&mut known.unreported));
+            }
         });
-        if is_session || self.port.is_given() {
-            self.report.add(&counts);
-        }
         if is_session && !was_session {
             self.report.sessions += 1;
             self.set_state(key, State::Session);

@@ -17,6 +17,15 @@ pub(super) struct StreamCounts {
     pub(super) octets_missing: u64,
 }
 
+impl StreamCounts {
+    /// Adds what was found later.
+    pub(super) fn add(&mut self, later: &Self) {
+        self.messages += later.messages;
+        self.octets_skipped += later.octets_skipped;
+        self.octets_missing += later.octets_missing;
+    }
+}
+
 /// Most sets that a search has in reserve: as many as octets of a message.
 const SEARCH_MAX: usize = 1 << 16;
 

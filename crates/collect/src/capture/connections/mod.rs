@@ -71,6 +71,8 @@ struct Connection {
     stream: Stream,
     /// Whether its first octet is known.
     has_begin: bool,
+    /// What was found before it is known to be one of exports.
+    unreported: StreamCounts,
 }
 
 impl Holder for Connection {
@@ -182,7 +184,8 @@ impl Connections {
     fn open(&mut self, key: Key, first: u32, has_begin: bool) {
         let is_known = has_begin && self.port.is_of_exports(key.1.port());
         let framing = if is_known { MessageFraming::synchronized() } else { MessageFraming::default() };
-        if let Some(oldest) = self.streams.insert(key, Connection { stream: Stream::new(first, framing), has_begin }) {
+        let (stream, unreported) = (Stream::new(first, framing), StreamCounts::default());
+        if let Some(oldest) = self.streams.insert(key, Connection { stream, has_begin, unreported }) {
             self.remove(oldest);
         }
     }
@@ -209,6 +212,7 @@ impl Connections {
         let session = Session { transport: Transport::Tcp, source: key.0 };
         let was_session = self.streams.state(key) == Some(State::Session);
         let (mut is_session, mut counts) = (was_session, StreamCounts::default());
+        let is_given = self.port.is_given();
         self.streams.work(key, |known| {
             let has_begin = known.has_begin;
             work(&mut known.stream, &mut counts, &mut |captured_ms: i64, octets: &[u8]| {
@@ -219,10 +223,12 @@ impl Connections {
                 is_session = true;
                 each(ConnectionEvent::Message { session, captured_ms, octets });
             });
+            known.unreported.add(&counts);
+            if is_session || is_given {
+                // with what came before the first message
+                self.report.add(&std::mem::take(&mut known.unreported));
+            }
         });
-        if is_session || self.port.is_given() {
-            self.report.add(&counts);
-        }
         if is_session && !was_session {
             self.begin_session(key);
         }

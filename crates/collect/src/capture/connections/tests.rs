@@ -151,6 +151,17 @@ fn a_capture_may_begin_in_the_middle_of_a_connection() {
 }
 
 #[test]
+fn octets_before_the_first_message_are_counted_as_those_between_messages_are() {
+    let mut capture = Capture::new(None);
+    capture.send(EXPORT, 99, SYN, b"");
+    assert_eq!(capture.send(EXPORT, 100, ACK, &[0; 30]), []);
+    assert_eq!(capture.report().octets_skipped, 0, "it may be no export");
+    assert_eq!(capture.send(EXPORT, 130, ACK, &message(1)), [End(40_000), Message(40_000, 1)]);
+    assert_eq!(capture.send(EXPORT, 151, ACK, &[&[0; 30][..], &message(2)].concat()), [Message(40_000, 2)]);
+    assert_eq!(capture.report().octets_skipped, 60);
+}
+
+#[test]
 fn other_traffic_is_no_export_and_nothing_is_kept_of_it() {
     let mut capture = Capture::new(None);
     for (number, payload) in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0, 10, 0, 40, 1, 2], &[0; 100]].into_iter().enumerate()

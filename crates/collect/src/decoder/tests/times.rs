@@ -5,7 +5,7 @@ use arrow::array::Array;
 use arrow::datatypes::TimestampMillisecondType;
 use weir_flow::elements::elements_of_row;
 use weir_flow::registry::REVERSE_ENTERPRISE;
-use weir_flow::{Column, FlowBatch};
+use weir_flow::{Column, Counter, FlowBatch};
 
 use super::records::{EXPORT_SECS, Exporter, Field, template};
 
@@ -58,7 +58,7 @@ fn a_duration_gives_the_time_that_a_record_lacks() {
     assert_eq!(seen(&[(0, 150, 4), (0, 161, 4)], &[&EXPORT_SECS.to_be_bytes(), &millis]), (ends, vec![]));
     let ntp = (3_908_988_800_u64 << 32 | 1 << 31).to_be_bytes();
     let ends = [Some(1_700_000_000_500), Some(1_700_000_002_000)];
-    assert_eq!(seen(&[(0, 154, 8), (0, 161, 4)], &[&ntp, &millis]), (ends, vec![154]));
+    assert_eq!(seen(&[(0, 154, 8), (0, 161, 4)], &[&ntp, &millis]), (ends, vec![154, 161]));
     // beyond all times is the last of them
     let (last, most) = ([0xff_u8; 8], [0xff_u8; 4]);
     assert_eq!(seen(&[(0, 152, 8), (0, 161, 4)], &[&last, &most]).0, [Some(i64::MAX); 2]);
@@ -146,6 +146,35 @@ fn a_flow_by_uptimes_may_have_lasted_for_weeks() {
     let record = [99_900_u32, 99_000].map(u32::to_be_bytes).concat();
     exporter.netflow9(0, &template(256, &[(0, 22, 4), (0, 21, 4)], 0), &[&record]);
     assert_eq!(times(&mut exporter), [Some(export_ms - 100), Some(export_ms - 1_000)]);
+}
+
+/// A capture of a time that cannot be gets the present: what the exporter's clock says has nothing to do with it.
+#[test]
+fn clocks_are_not_compared_with_times_that_were_replaced() {
+    let mut exporter = Exporter::new();
+    let export_ms = i64::from(EXPORT_SECS) * 1_000;
+    let counted = |exporter: &Exporter| {
+        [Counter::ClockAheadMs, Counter::ClockBehindMs].map(|counter| exporter.decoder.statistics().total(counter))
+    };
+    for (is_replaced, offset_ms) in [(true, 9_000_000_000), (true, -9_000_000_000), (false, 5_000)] {
+        exporter.decoder.set_time_replaced(is_replaced);
+        exporter.received_ms = export_ms - offset_ms;
+        exporter.ipfix(0, &[&template(256, &[(0, 4, 1)], 0)], &[&[6]]);
+    }
+    assert_eq!(counted(&exporter), [5_000, 0]);
+}
+
+/// RFC 5905 section 6: an NTP timestamp of 0 says that the time is not known. It is not the begin of the next era, in 2036.
+#[test]
+fn an_ntp_timestamp_of_zeros_is_no_time() {
+    let (zero, millis) = ([0_u8; 8], 1_500_u32.to_be_bytes());
+    for (start, end) in [(154, 155), (156, 157)] {
+        assert_eq!(seen(&[(0, start, 8), (0, end, 8)], &[&zero, &zero]), ([None; 2], vec![start, end]));
+        // a duration that no time follows from is kept
+        assert_eq!(seen(&[(0, start, 8), (0, 161, 4)], &[&zero, &millis]), ([None; 2], vec![start, 161]));
+    }
+    // the only time of an event
+    assert_eq!(seen(&[(0, 325, 8)], &[&zero]), ([None; 2], vec![325]));
 }
 
 /// Exporters that have several forms of times in one template fill those that they do not use with zeros.
