@@ -34,6 +34,19 @@ struct Bucket {
     at_ms: i64,
 }
 
+impl Bucket {
+    /// As it is at this time, or as it was last when that is later.
+    fn at(self, now_ms: i64) -> Self {
+        let passed_ms = now_ms.saturating_sub(self.at_ms).max(0);
+        Self { missing_ms: self.missing_ms.saturating_sub(passed_ms).max(0), at_ms: self.at_ms.max(now_ms) }
+    }
+
+    /// With so much taken from it; it holds this much.
+    fn less(self, taken_ms: i64, depth_ms: i64) -> Self {
+        Self { missing_ms: self.missing_ms.saturating_add(taken_ms).min(depth_ms), ..self }
+    }
+}
+
 type Buckets<Source> = HashMap<Source, Bucket, foldhash::fast::RandomState>;
 
 /// Decides which changes are learned.
@@ -63,21 +76,20 @@ impl<Source: Copy + Eq + Hash> ChangeLimiter<Source> {
     pub(crate) fn take_for(&mut self, source: Source, changes: usize, limited_ms: Option<i64>) {
         let Some(now_ms) = limited_ms.filter(|_| changes > 0) else { return };
         let taken_ms = i64::try_from(changes).unwrap_or(i64::MAX).saturating_mul(CHANGE_MS);
-        let Bucket { missing_ms, at_ms } = self.bucket_of(source, now_ms);
-        if self.recent.len() >= SOURCES_MAX && !self.recent.contains_key(&source) {
+        if let Some(bucket) = self.recent.get_mut(&source) {
+            *bucket = bucket.at(now_ms).less(taken_ms, self.depth_ms);
+            return;
+        }
+        let bucket = self.bucket_of(source, now_ms).less(taken_ms, self.depth_ms);
+        if self.recent.len() >= SOURCES_MAX {
             self.older = std::mem::take(&mut self.recent);
         }
-        let missing_ms = missing_ms.saturating_add(taken_ms).min(self.depth_ms);
-        self.recent.insert(source, Bucket { missing_ms, at_ms });
+        self.recent.insert(source, bucket);
     }
 
-    /// The bucket of a source as it is at this time, or as it was last when that is later.
     fn bucket_of(&self, source: Source, now_ms: i64) -> Bucket {
-        let Some(last) = self.recent.get(&source).or_else(|| self.older.get(&source)) else {
-            return Bucket { missing_ms: 0, at_ms: now_ms };
-        };
-        let passed_ms = now_ms.saturating_sub(last.at_ms).max(0);
-        Bucket { missing_ms: last.missing_ms.saturating_sub(passed_ms).max(0), at_ms: last.at_ms.max(now_ms) }
+        let last = self.recent.get(&source).or_else(|| self.older.get(&source));
+        last.map_or(Bucket { missing_ms: 0, at_ms: now_ms }, |last| last.at(now_ms))
     }
 }
 

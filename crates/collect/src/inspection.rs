@@ -53,6 +53,7 @@ pub(crate) struct Inspection {
     template_ms: Option<i64>,
     template_interval_max_ms: i64,
     templates_changed: u64,
+    sampling_interval: Option<u32>,
     sampling_changed: u64,
     sampling_incomparable: u64,
     foreign: Vec<u8>,
@@ -85,8 +86,9 @@ impl Inspection {
     }
 
     /// Notes what options data reported about sampling, and how many rates of what no flow can be compared with: an
-    /// exporter reports the same ones again and again.
-    pub(crate) fn sampling(&mut self, before: Option<u32>, now: Option<u32>, incomparable: u64) {
+    /// exporter reports the same ones again and again. `now` is the one interval that the domain has, if it has just one.
+    pub(crate) fn sampling(&mut self, now: Option<u32>, incomparable: u64) {
+        let before = std::mem::replace(&mut self.sampling_interval, now);
         self.sampling_incomparable += incomparable;
         self.sampling_changed += u64::from(before.is_some() && now.is_some() && before != now);
     }

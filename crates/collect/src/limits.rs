@@ -28,7 +28,8 @@ pub struct Limits {
     /// Most templates of one Observation Domain; more are counted under `templates_refused`.
     pub templates_per_domain_max: usize,
     /// Most templates of all exporters together. For a new one, those of exporters that send nothing are dropped and
-    /// counted under `templates_evicted`; when there are none, the new one is counted under `templates_refused`.
+    /// counted under `templates_evicted`; when there are none, the new one is counted under `templates_refused`. One source has as many
+    /// defined at once, those that come again as they were aside, and then a thousand in a second.
     pub templates_max: usize,
     /// Most fields of all templates together, of all exporters; the same happens as for `templates_max`.
     pub template_fields_max: usize,
@@ -108,8 +109,8 @@ pub(crate) const UNSETTLED_OCTETS: usize = 96;
 pub(crate) const RESUMABLE_OCTETS: usize = 2 * (size_of::<SequenceKey>() + size_of::<SequencePosition>()) + 64;
 /// Octets of all elements that are known to be lists.
 const LEARNED_LISTS_OCTETS: usize = (1 << 16) * 64;
-/// Octets of what each source may still change: domains of connections, and samplers.
-const CHANGE_LIMITS_OCTETS: usize = 2 * TABLE_OCTETS;
+/// Octets of what each source may still change: domains of connections, templates and samplers.
+const CHANGE_LIMITS_OCTETS: usize = 3 * TABLE_OCTETS;
 /// Octets of a set that waits on disk: its key here, and key and place in the index of the spool.
 const SPOOLED_OCTETS: usize = 448;
 

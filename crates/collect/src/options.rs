@@ -32,11 +32,15 @@ const ROWS_BURST: usize = REMEMBERED_MAX;
 /// Rows, and octets that they take, from which on they should be handed out before more is decoded.
 const ROWS_MAX: usize = 16_384;
 const OCTETS_MAX: usize = 4 << 20;
-/// Octets of what is received for each row that is written, at least: a row takes many times as much. Of a set with many
-/// shorter records the others are written when they are sent again, for what was written before takes no row then.
-const RECORD_OCTETS_MIN: usize = 8;
-/// Records of a set that are written however short they are.
-const FEW_RECORDS: usize = 8;
+/// Octets of a message for each row that is written of it, at least: a row takes many times as much. Of a message with many shorter
+/// records the others are written when they are sent again, for what was written before takes no row then.
+const ROW_OCTETS_MIN: usize = 8;
+/// Records of a message that are written however short they are.
+const FEW_ROWS: usize = 8;
+/// Octets of a message for each record that is read of it, at least, and records that are read however short they are. The number of a
+/// sampler and its interval have as many as a rule. Of a message with many shorter records the others are counted.
+const RECORD_OCTETS_MIN: usize = 3;
+const FEW_RECORDS: usize = 64;
 /// Octets of a row without its scope and elements, about, and of an element without its value.
 const ROW_OCTETS: usize = 128;
 const ELEMENT_OCTETS: usize = 16;
@@ -56,6 +60,9 @@ pub(crate) struct OptionsTable {
     searched_ms: Option<i64>,
     /// Octets that the rows take, about.
     octets: usize,
+    /// How many rows more may be written of the message that is being read, and how many records of it may be read.
+    rows_of_message: usize,
+    records_of_message: usize,
     scope: String,
     applications: ApplicationNames,
 }
@@ -70,6 +77,8 @@ impl Default for OptionsTable {
             hashes: foldhash::fast::RandomState::default(),
             searched_ms: None,
             octets: 0,
+            rows_of_message: 0,
+            records_of_message: 0,
             scope: String::new(),
             applications: ApplicationNames::default(),
         }
@@ -84,6 +93,13 @@ struct Written {
     /// Seconds since the epoch.
     written_secs: u32,
     source: SourceHash,
+}
+
+impl Written {
+    /// Whether it is so long ago that the same is written again.
+    fn is_old(&self, now_secs: u32) -> bool {
+        now_secs.saturating_sub(self.written_secs) >= REPEATED_AFTER_SECS
+    }
 }
 
 /// Half a hash of the source; two that collide have one share.
@@ -106,32 +122,52 @@ pub(crate) struct RecordOrigin<'a> {
 }
 
 impl OptionsTable {
+    /// Begins a message of so many octets, or what is left of one.
+    pub(crate) fn begin_message(&mut self, octets: usize) {
+        self.rows_of_message = octets / ROW_OCTETS_MIN + FEW_ROWS;
+        self.records_of_message = octets / RECORD_OCTETS_MIN + FEW_RECORDS;
+    }
+
+    /// How many of so many records of a set are read.
+    pub(crate) fn take_records(&mut self, records: usize) -> usize {
+        let taken = records.min(self.records_of_message);
+        self.records_of_message -= taken;
+        taken
+    }
+
     /// Appends the records that report something new, and remembers the names of applications.
     pub(crate) fn append(
         &mut self,
         origin: RecordOrigin<'_>,
-        (template, plan): (&Template, &OptionsPlan),
+        (template, plan, kind): (&Template, &OptionsPlan, OptionsKind),
         records: Records<'_>,
         (clock, limited_ms): (&MessageClock, Option<i64>),
     ) -> LeftOut {
-        let kind = plan.kind(records);
-        let source = self.hashes.hash_one(source_of(origin.key.session.source.ip())) as SourceHash;
-        let fields = Fields { template, plan, kind, source, scopes_end: plan.scopes.last().map(|scope| scope.field) };
-        let rows_before = self.rows.len();
-        let octets_allow = records.body.len() / RECORD_OCTETS_MIN + FEW_RECORDS;
-        let rows_left = self.changes.left_to(source, limited_ms);
+        let scopes_end = plan.scopes.last().map(|scope| scope.field);
+        let common_hash = *plan.common_hash.get_or_init(|| self.common_hash(origin, template));
+        let fields = Fields { template, plan, kind, common_hash, scopes_end };
+        let mut rows = RowsOfSet { origin, limited_ms, written: 0, allowed: None };
         let mut left_out = LeftOut::default();
         for record in 0..records.len() {
-            let rows = self.rows.len() - rows_before;
-            let may_write = rows < rows_left;
-            let is_listed = rows < octets_allow && self.record(origin, &fields, records, record, (clock, may_write));
+            let is_listed =
+                rows.written < self.rows_of_message && self.record(&mut rows, &fields, records, record, clock);
             left_out.records += u64::from(!is_listed);
             if kind == OptionsKind::Application {
                 left_out.applications += u64::from(!self.learn_application(origin, plan, records, record));
             }
         }
-        self.changes.take_for(source, self.rows.len() - rows_before, limited_ms);
+        self.rows_of_message -= rows.written;
+        if let Some((source, _)) = rows.allowed {
+            self.changes.take_for(source, rows.written, limited_ms);
+        }
         left_out
+    }
+
+    /// Whose limits hold for a set, and how many rows may be written of that source now. Most of what comes was written before, and then
+    /// nobody asks.
+    fn allowed_rows(&self, origin: RecordOrigin<'_>, limited_ms: Option<i64>) -> (SourceHash, usize) {
+        let source = self.hashes.hash_one(source_of(origin.key.session.source.ip())) as SourceHash;
+        (source, self.changes.left_to(source, limited_ms))
     }
 
     /// The names of applications.
@@ -169,25 +205,48 @@ impl OptionsTable {
     /// Writes a record that reports something new, if one may be written now. False when it was left out.
     fn record(
         &mut self,
-        origin: RecordOrigin<'_>,
+        rows: &mut RowsOfSet<'_>,
         fields: &Fields<'_>,
         records: Records<'_>,
         record: usize,
-        (clock, may_write): (&MessageClock, bool),
+        clock: &MessageClock,
     ) -> bool {
-        let Fields { template, plan, kind, .. } = *fields;
+        let Fields { plan, kind, .. } = *fields;
         let key = plan.key(kind, records, record);
         let key_octets = plan.key_octets.map(|field| records.octets_of(field, record)).filter(|o| !o.is_empty());
         let enterprise = match kind {
             OptionsKind::Type => number(plan.enterprise, records, record).and_then(|n| n.try_into().ok()),
             _ => None,
         };
-        let key_hash = self.key_hash(origin, fields, (enterprise, key, key_octets), records, record);
-        match self.change((key_hash, fields.source), records.whole(record), clock.received_ms, may_write) {
-            RecordChange::Unchanged => return true,
-            RecordChange::OverLimit => return false,
-            RecordChange::New => {}
+        let thing = Thing { enterprise, key, key_octets };
+        let key_hash = self.key_hash(fields, &thing, records, record);
+        let value_hash = self.hashes.hash_one(records.whole(record));
+        let (known, now_ms) = (self.written.get(&key_hash), clock.received_ms);
+        if known.is_some_and(|written| written.value_hash == value_hash && !written.is_old(secs(now_ms))) {
+            return true;
         }
+        let changed = ChangedRecord { key_hash, value_hash, is_known: known.is_some(), now_ms };
+        let may_write = self.may_write(changed, rows);
+        if may_write {
+            rows.written += 1;
+            self.write(rows.origin, fields, &thing, records, record, clock);
+        }
+        may_write
+    }
+
+    /// Writes the row of a record. Most records have none, and are to cost what they need.
+    #[inline(never)]
+    fn write(
+        &mut self,
+        origin: RecordOrigin<'_>,
+        fields: &Fields<'_>,
+        thing: &Thing<'_>,
+        records: Records<'_>,
+        record: usize,
+        clock: &MessageClock,
+    ) {
+        let Fields { template, plan, kind, .. } = *fields;
+        let Thing { enterprise, key, key_octets } = *thing;
         let [name, description] = plan.names[kind as usize];
         let rate = plan.sampling.rate(records, record);
         let mut scope = std::mem::take(&mut self.scope);
@@ -219,23 +278,24 @@ impl OptionsTable {
         self.rows.push(&row, elements);
         self.octets += octets;
         self.scope = scope;
-        true
     }
 
-    /// Hash of what a record is about: exporter, domain, template, scope, and what else identifies a thing.
+    /// Hash of what all records of a template are about: exporter, domain, template.
+    fn common_hash(&self, origin: RecordOrigin<'_>, template: &Template) -> u64 {
+        let RecordOrigin { key, exporter } = origin;
+        self.hashes.hash_one((exporter, key.domain, key.version, template.id().get()))
+    }
+
+    /// Hash of what a record is about: what all of its template are about, its scope, and what else identifies a thing.
     fn key_hash(
         &self,
-        origin: RecordOrigin<'_>,
         fields: &Fields<'_>,
-        (enterprise, key, key_octets): (Option<u32>, Option<u64>, Option<&[u8]>),
+        &Thing { enterprise, key, key_octets }: &Thing<'_>,
         records: Records<'_>,
         record: usize,
     ) -> u64 {
         let mut hasher = self.hashes.build_hasher();
-        hasher.write(origin.exporter);
-        hasher.write_u32(origin.key.domain);
-        hasher.write_u8(origin.key.version);
-        hasher.write_u16(fields.template.id().get());
+        hasher.write_u64(fields.common_hash);
         // scopes come first, and there may be a thousand of an octet each
         hash_octets(&mut hasher, records.through(fields.scopes_end, record));
         hasher.write_u64(key.unwrap_or(u64::MAX));
@@ -244,72 +304,86 @@ impl OptionsTable {
         hasher.finish()
     }
 
-    fn change(
-        &mut self,
-        (key_hash, source): (u64, SourceHash),
-        record: &[u8],
-        now_ms: i64,
-        may_write: bool,
-    ) -> RecordChange {
-        let value_hash = self.hashes.hash_one(record);
-        let now_secs = u32::try_from(now_ms.max(0) / 1000).unwrap_or(u32::MAX);
-        let is_old = |written: &Written| now_secs.saturating_sub(written.written_secs) >= REPEATED_AFTER_SECS;
-        if let Some(written) = self.written.get_mut(&key_hash) {
-            if written.value_hash == value_hash && !is_old(written) {
-                return RecordChange::Unchanged;
-            }
-            if !may_write {
-                return RecordChange::OverLimit;
-            }
-            (written.value_hash, written.written_secs) = (value_hash, now_secs);
-            return RecordChange::New;
+    /// Whether a record may be written that is another than what was, which is remembered then.
+    #[inline(never)]
+    fn may_write(&mut self, record: ChangedRecord, rows: &mut RowsOfSet<'_>) -> bool {
+        let ChangedRecord { key_hash, value_hash, is_known, now_ms } = record;
+        let (source, rows_left) = match rows.allowed {
+            Some(allowed) => allowed,
+            None => *rows.allowed.insert(self.allowed_rows(rows.origin, rows.limited_ms)),
+        };
+        if rows.written >= rows_left || !(is_known || self.may_remember(source, now_ms)) {
+            return false;
         }
-        if !may_write {
-            return RecordChange::OverLimit;
+        if !is_known {
+            self.shares.take_for(source, 1);
         }
-        if self.written.len() >= REMEMBERED_MAX || self.shares.left_to(source) == 0 {
-            // all of them are looked at, which must not be what every record costs
-            if self.searched_ms.is_some_and(|at_ms| now_ms.abs_diff(at_ms) < SEARCHED_AFTER_MS) {
-                return RecordChange::OverLimit;
-            }
-            self.searched_ms = Some(now_ms);
-            let shares = &mut self.shares;
-            self.written.retain(|_, written| {
-                let is_kept = !is_old(written);
-                if !is_kept {
-                    shares.give_back_of(written.source, 1);
-                }
-                is_kept
-            });
-            if self.written.len() >= REMEMBERED_MAX || self.shares.left_to(source) == 0 {
-                return RecordChange::OverLimit;
-            }
+        self.written.insert(key_hash, Written { value_hash, written_secs: secs(now_ms), source });
+        true
+    }
+
+    /// Whether there is a place for one thing more of a source. Where there is none, what is old gives way.
+    fn may_remember(&mut self, source: SourceHash, now_ms: i64) -> bool {
+        let has_place = |table: &Self| table.written.len() < REMEMBERED_MAX && table.shares.left_to(source) > 0;
+        if has_place(self) {
+            return true;
         }
-        self.shares.take_for(source, 1);
-        self.written.insert(key_hash, Written { value_hash, written_secs: now_secs, source });
-        RecordChange::New
+        // all of them are looked at, which must not be what every record costs
+        if self.searched_ms.is_some_and(|at_ms| now_ms.abs_diff(at_ms) < SEARCHED_AFTER_MS) {
+            return false;
+        }
+        self.searched_ms = Some(now_ms);
+        let (shares, now_secs) = (&mut self.shares, secs(now_ms));
+        self.written.retain(|_, written| {
+            let is_kept = !written.is_old(now_secs);
+            if !is_kept {
+                shares.give_back_of(written.source, 1);
+            }
+            is_kept
+        });
+        has_place(self)
     }
 }
 
+fn secs(now_ms: i64) -> u32 {
+    u32::try_from(now_ms.max(0) / 1000).unwrap_or(u32::MAX)
+}
+
+/// What a record is about, besides its scope.
+struct Thing<'r> {
+    enterprise: Option<u32>,
+    key: Option<u64>,
+    key_octets: Option<&'r [u8]>,
+}
+
+/// A record that is another than what was written about the same thing.
+struct ChangedRecord {
+    /// See [`OptionsTable::key_hash`].
+    key_hash: u64,
+    value_hash: u64,
+    /// Whether anything was written about it.
+    is_known: bool,
+    now_ms: i64,
+}
+
 /// How the records of a set are read.
-#[derive(Clone, Copy)]
 struct Fields<'t> {
     template: &'t Template,
     plan: &'t OptionsPlan,
     kind: OptionsKind,
-    /// Of the exporter that sent them.
-    source: SourceHash,
+    /// See [`OptionsTable::common_hash`].
+    common_hash: u64,
     /// The last scope that takes octets.
     scopes_end: Option<usize>,
 }
 
-/// Whether a record is to be written.
-enum RecordChange {
-    /// It reports what was written before.
-    Unchanged,
-    New,
-    /// Too much is remembered already, or was written of this source, so it is not written.
-    OverLimit,
+/// What is written of a set.
+struct RowsOfSet<'o> {
+    origin: RecordOrigin<'o>,
+    limited_ms: Option<i64>,
+    written: usize,
+    /// See [`OptionsTable::allowed_rows`]; `None` until somebody asks.
+    allowed: Option<(SourceHash, usize)>,
 }
 
 fn hash_octets(hasher: &mut impl Hasher, octets: &[u8]) {

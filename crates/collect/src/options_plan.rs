@@ -1,5 +1,6 @@
 //! Where the records of an options template have what is read of them.
 
+use std::cell::OnceCell;
 use std::fmt::Write;
 
 use weir_flow::registry::{self, DataType};
@@ -58,6 +59,8 @@ pub(crate) struct OptionsPlan {
     element_type: Option<usize>,
     /// By [`OptionsKind`]: the fields that name and describe a thing.
     pub(crate) names: [[Option<usize>; 2]; OptionsKind::ALL.len()],
+    /// Hash of what all records of the template are about, once it is known.
+    pub(crate) common_hash: OnceCell<u64>,
 }
 
 /// A scope field, and how it is written.
@@ -156,6 +159,7 @@ impl OptionsPlan {
             element: position(&[INFORMATION_ELEMENT]),
             element_type: position(&[ELEMENT_TYPE]),
             names,
+            common_hash: OnceCell::new(),
         }
     }
 
@@ -166,9 +170,9 @@ impl OptionsPlan {
         number(self.system_init, records, last).map(|value| value as i64)
     }
 
-    pub(crate) fn kind(&self, records: Records<'_>) -> OptionsKind {
-        let has_rate = || records.len() > 0 && self.sampling.rate(records, 0).is_some();
-        if self.kind != OptionsKind::Type && has_rate() { OptionsKind::Sampler } else { self.kind }
+    /// What the records of a set are about, of which some report a sampling rate or not.
+    pub(crate) fn kind(&self, has_rate: bool) -> OptionsKind {
+        if self.kind != OptionsKind::Type && has_rate { OptionsKind::Sampler } else { self.kind }
     }
 
     pub(crate) fn key(&self, kind: OptionsKind, records: Records<'_>, record: usize) -> Option<u64> {

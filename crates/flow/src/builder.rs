@@ -34,6 +34,12 @@ pub struct NumberColumn<T: ArrowPrimitiveType> {
     nulls: NullBufferBuilder,
 }
 
+impl<T: ArrowPrimitiveType> Default for NumberColumn<T> {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl<T: ArrowPrimitiveType> NumberColumn<T> {
     fn new(capacity: usize) -> Self {
         Self { values: Vec::with_capacity(capacity), nulls: NullBufferBuilder::new(capacity) }
@@ -60,7 +66,14 @@ impl<T: ArrowPrimitiveType> NumberColumn<T> {
         self.values.push(value.unwrap_or_default());
     }
 
-    fn pad_to(&mut self, rows: usize) {
+    /// Puts a value into a row; rows before it that have none are null.
+    #[inline]
+    pub(crate) fn put(&mut self, row: usize, value: T::Native) {
+        self.pad_to(row);
+        self.push(Some(value));
+    }
+
+    pub(crate) fn pad_to(&mut self, rows: usize) {
         let missing = rows.saturating_sub(self.values.len());
         if missing > 0 {
             self.nulls.append_n_nulls(missing);
@@ -68,8 +81,8 @@ impl<T: ArrowPrimitiveType> NumberColumn<T> {
         }
     }
 
-    fn finish(self) -> (Vec<T::Native>, Option<NullBuffer>) {
-        (fitted(self.values), finished(self.nulls))
+    pub(crate) fn finish(self) -> PrimitiveArray<T> {
+        PrimitiveArray::new(fitted(self.values).into(), finished(self.nulls))
     }
 }
 
@@ -99,6 +112,12 @@ pub struct OctetsColumn {
     ends: RunEnds,
     octets: Vec<u8>,
     nulls: NullBufferBuilder,
+}
+
+impl Default for OctetsColumn {
+    fn default() -> Self {
+        Self::new(0)
+    }
 }
 
 impl OctetsColumn {
@@ -155,7 +174,14 @@ impl OctetsColumn {
         self.ends.push(self.octets.len() as i32);
     }
 
-    fn pad_to(&mut self, rows: usize) {
+    /// Puts a value into a row; rows before it that have none are null.
+    #[inline]
+    pub(crate) fn put(&mut self, row: usize, value: &[u8]) {
+        self.pad_to(row);
+        self.push(Some(value));
+    }
+
+    pub(crate) fn pad_to(&mut self, rows: usize) {
         let missing = rows.saturating_sub(self.ends.len());
         if missing > 0 {
             self.nulls.append_n_nulls(missing);
@@ -163,9 +189,15 @@ impl OctetsColumn {
         }
     }
 
-    fn finish(self) -> ArrayRef {
+    pub(crate) fn finish(self) -> ArrayRef {
         let octets = fitted(self.octets).into();
         Arc::new(BinaryArray::new(self.ends.finish(), octets, finished(self.nulls)))
+    }
+
+    /// The column as one of texts, which its values have to be.
+    pub(crate) fn finish_texts(self) -> ArrayRef {
+        let octets = fitted(self.octets).into();
+        Arc::new(StringArray::new(self.ends.finish(), octets, finished(self.nulls)))
     }
 }
 
@@ -258,16 +290,12 @@ impl ColumnBuffer {
     }
 
     fn finish(self) -> ArrayRef {
-        fn numbers<T: ArrowPrimitiveType>(column: NumberColumn<T>) -> PrimitiveArray<T> {
-            let (values, nulls) = column.finish();
-            PrimitiveArray::new(values.into(), nulls)
-        }
         match self {
-            Self::U8(column) => Arc::new(numbers(column)),
-            Self::U16(column) => Arc::new(numbers(column)),
-            Self::U32(column) => Arc::new(numbers(column)),
-            Self::U64(column) => Arc::new(numbers(column)),
-            Self::Time(column) => Arc::new(numbers(column).with_timezone("UTC")),
+            Self::U8(column) => Arc::new(column.finish()),
+            Self::U16(column) => Arc::new(column.finish()),
+            Self::U32(column) => Arc::new(column.finish()),
+            Self::U64(column) => Arc::new(column.finish()),
+            Self::Time(column) => Arc::new(column.finish().with_timezone("UTC")),
             Self::Octets(column) => column.finish(),
             Self::Text(column) => column.finish(),
             Self::Elements(column) => column.finish(),

@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayBuilder, ArrayRef, AsArray, BinaryBuilder, GenericByteBuilder, PrimitiveBuilder, RecordBatch,
-    StringBuilder, TimestampMillisecondBuilder, UInt8Builder, UInt32Builder, UInt64Builder,
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType as ArrowType, TimestampMillisecondType, UInt8Type, UInt32Type, UInt64Type,
 };
-use arrow::datatypes::{ArrowPrimitiveType, ByteArrayType, DataType as ArrowType, UInt32Type, UInt64Type};
 
+use crate::builder::{NumberColumn, OctetsColumn};
 use crate::elements::{ElementsColumn, elements_of_row};
 use crate::registry::{self, DataType, Element};
 use crate::{Table, TableBatch};
@@ -113,50 +113,49 @@ impl<'a> OptionsRow<'a> {
 /// Collects rows of `exporter_options`.
 #[derive(Debug, Default)]
 pub struct OptionsRows {
-    received: TimestampMillisecondBuilder,
-    exporter: BinaryBuilder,
-    domain: UInt32Builder,
-    version: UInt8Builder,
-    kind: StringBuilder,
-    scope: StringBuilder,
-    enterprise: UInt32Builder,
-    key: UInt64Builder,
-    key_octets: BinaryBuilder,
-    name: StringBuilder,
-    description: StringBuilder,
-    interval: UInt32Builder,
-    selected: UInt64Builder,
-    observed: UInt64Builder,
+    received: NumberColumn<TimestampMillisecondType>,
+    exporter: OctetsColumn,
+    domain: NumberColumn<UInt32Type>,
+    version: NumberColumn<UInt8Type>,
+    kinds: Vec<OptionsKind>,
+    scope: OctetsColumn,
+    enterprise: NumberColumn<UInt32Type>,
+    key: NumberColumn<UInt64Type>,
+    key_octets: OctetsColumn,
+    name: OctetsColumn,
+    description: OctetsColumn,
+    interval: NumberColumn<UInt32Type>,
+    selected: NumberColumn<UInt64Type>,
+    observed: NumberColumn<UInt64Type>,
     elements: ElementsColumn,
-    rows: usize,
 }
 
 impl OptionsRows {
     /// Rows collected.
     pub fn len(&self) -> usize {
-        self.rows
+        self.kinds.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.rows == 0
+        self.kinds.is_empty()
     }
 
     /// Appends a row with its elements: enterprise, number, octets.
     pub fn push<'a>(&mut self, row: &OptionsRow<'_>, elements: impl Iterator<Item = (u32, u16, &'a [u8])>) {
-        let at = self.rows;
-        self.rows += 1;
-        self.received.append_value(row.received_ms);
-        self.exporter.append_value(row.exporter);
-        self.domain.append_value(row.observation_domain);
-        self.version.append_value(row.export_version);
-        self.kind.append_value(row.kind.name());
-        self.scope.append_value(row.scope);
+        let at = self.len();
+        self.kinds.push(row.kind);
+        self.received.push(Some(row.received_ms));
+        self.exporter.push(Some(row.exporter));
+        self.domain.push(Some(row.observation_domain));
+        self.version.push(Some(row.export_version));
+        self.scope.push(Some(row.scope.as_bytes()));
+        // most columns have something in few rows only
         put(&mut self.enterprise, at, row.enterprise);
         put(&mut self.key, at, row.key);
         put_octets(&mut self.key_octets, at, row.key_octets);
-        put_octets(&mut self.name, at, row.name);
-        put_octets(&mut self.description, at, row.description);
+        put_octets(&mut self.name, at, row.name.map(str::as_bytes));
+        put_octets(&mut self.description, at, row.description.map(str::as_bytes));
         put(&mut self.interval, at, row.sampling_interval);
         put(&mut self.selected, at, row.packets_selected);
         put(&mut self.observed, at, row.packets_observed);
@@ -170,27 +169,27 @@ impl OptionsRows {
             return None;
         }
         let mut rows = std::mem::take(self);
-        let at = rows.rows;
-        pad(&mut rows.enterprise, at);
-        pad(&mut rows.key, at);
-        pad_octets(&mut rows.key_octets, at);
-        pad_octets(&mut rows.name, at);
-        pad_octets(&mut rows.description, at);
-        pad(&mut rows.interval, at);
-        pad(&mut rows.selected, at);
-        pad(&mut rows.observed, at);
+        let at = rows.len();
+        rows.enterprise.pad_to(at);
+        rows.key.pad_to(at);
+        rows.interval.pad_to(at);
+        rows.selected.pad_to(at);
+        rows.observed.pad_to(at);
+        for column in [&mut rows.key_octets, &mut rows.name, &mut rows.description] {
+            column.pad_to(at);
+        }
         let columns: Vec<ArrayRef> = vec![
             Arc::new(rows.received.finish().with_timezone("UTC")),
-            Arc::new(rows.exporter.finish()),
+            rows.exporter.finish(),
             Arc::new(rows.domain.finish()),
             Arc::new(rows.version.finish()),
-            Arc::new(rows.kind.finish()),
-            Arc::new(rows.scope.finish()),
+            Arc::new(StringArray::from_iter_values(rows.kinds.iter().map(|kind| kind.name()))),
+            rows.scope.finish_texts(),
             Arc::new(rows.enterprise.finish()),
             Arc::new(rows.key.finish()),
-            Arc::new(rows.key_octets.finish()),
-            Arc::new(rows.name.finish()),
-            Arc::new(rows.description.finish()),
+            rows.key_octets.finish(),
+            rows.name.finish_texts(),
+            rows.description.finish_texts(),
             Arc::new(rows.interval.finish()),
             Arc::new(rows.selected.finish()),
             Arc::new(rows.observed.finish()),
@@ -203,31 +202,17 @@ impl OptionsRows {
     }
 }
 
-/// Puts a number into a row; rows before it that have none are null. Most columns have a number in few rows only.
-fn put<T: ArrowPrimitiveType>(column: &mut PrimitiveBuilder<T>, row: usize, value: Option<T::Native>) {
+#[inline]
+fn put<T: ArrowPrimitiveType>(column: &mut NumberColumn<T>, row: usize, value: Option<T::Native>) {
     if let Some(value) = value {
-        pad(column, row);
-        column.append_value(value);
+        column.put(row, value);
     }
 }
 
-/// Puts octets or a text into a row.
-fn put_octets<T: ByteArrayType>(column: &mut GenericByteBuilder<T>, row: usize, value: Option<&T::Native>) {
+#[inline]
+fn put_octets(column: &mut OctetsColumn, row: usize, value: Option<&[u8]>) {
     if let Some(value) = value {
-        pad_octets(column, row);
-        column.append_value(value);
-    }
-}
-
-fn pad<T: ArrowPrimitiveType>(column: &mut PrimitiveBuilder<T>, rows: usize) {
-    if column.len() < rows {
-        column.append_nulls(rows - column.len());
-    }
-}
-
-fn pad_octets<T: ByteArrayType>(column: &mut GenericByteBuilder<T>, rows: usize) {
-    if column.len() < rows {
-        column.append_nulls(rows - column.len());
+        column.put(row, value);
     }
 }
 

@@ -330,7 +330,7 @@ impl Exporters {
 impl Exporters {
     fn templates_and_context(&mut self) -> (&mut Templates, TemplateContext<'_>) {
         let Self { templates, domains, waiting, time, .. } = self;
-        (templates, TemplateContext { domains, waiting, now_ms: time.age_ms })
+        (templates, TemplateContext { domains, waiting, now_ms: time.age_ms, limited_ms: time.limited_ms() })
     }
 
     /// Takes the records of a Template Set.

@@ -6,10 +6,10 @@ use super::domains::Domains;
 use super::samplers::{ExporterSamplers, SharedSamplers};
 use crate::Limits;
 use crate::change_limit::ChangeLimiter;
-use crate::domain::Domain;
+use crate::domain::{Domain, DomainKey};
 use crate::options::LeftOut;
 use crate::rate::source_of;
-use crate::sampling::{AllowedSamplers, SamplersLearned, StoredSamplers};
+use crate::sampling::{AllowedSamplers, SamplerChange, SamplersLearned, StoredSamplers};
 use crate::shares::Shares;
 
 /// Most elements that are remembered to be lists, of all exporters; what comes later is ignored.
@@ -21,13 +21,29 @@ pub(super) struct OptionsSet {
     /// Records.
     pub rows: usize,
     pub problem: Option<WireError>,
+    /// What was not taken because too much is remembered already.
+    pub left_out: LeftOut,
+    /// What it changes in how later records are read: mostly nothing.
+    pub learned: Option<Box<LearnedFromSet>>,
+}
+
+/// What a set of Options Data Records changes in how later records are read.
+#[derive(Debug, Default)]
+pub(super) struct LearnedFromSet {
     pub samplers: SamplersLearned,
     /// Elements that are lists.
     pub lists: Vec<(ElementId, ListKind)>,
-    /// What was not taken because too much is remembered already.
-    pub left_out: LeftOut,
     /// Whether the start of the exporter is another than before.
     pub system_init_changed: bool,
+}
+
+impl LearnedFromSet {
+    /// Whether it changes anything, or something was refused.
+    pub(super) fn is_any(&self) -> bool {
+        let SamplersLearned { changes, sequences_changed, new, changed, refused, .. } = &self.samplers;
+        let has_samplers = *sequences_changed || *new > 0 || *changed > 0 || *refused > 0 || !changes.is_empty();
+        has_samplers || self.system_init_changed || !self.lists.is_empty()
+    }
 }
 
 /// What is learned from options data, of all domains. The samplers and lists themselves are kept in the domains.
@@ -65,15 +81,15 @@ impl LearnedOptions {
     }
 
     /// How many samplers more of a domain may be remembered.
-    pub(super) fn samplers_free(&self, domain: &Domain) -> usize {
-        let left = self.shares.left(domain.key.session.source.ip());
+    pub(super) fn samplers_free(&self, key: DomainKey) -> usize {
+        let left = self.shares.left(key.session.source.ip());
         self.samplers_max.saturating_sub(self.samplers).min(left)
     }
 
     /// What a domain may report about samplers now.
-    pub(super) fn samplers_allowed(&self, domain: &Domain, limited_ms: Option<i64>) -> AllowedSamplers {
-        let source = source_of(domain.key.session.source.ip());
-        AllowedSamplers { new: self.samplers_free(domain), changes: self.changes.left_to(source, limited_ms) }
+    pub(super) fn samplers_allowed(&self, key: DomainKey, limited_ms: Option<i64>) -> AllowedSamplers {
+        let source = source_of(key.session.source.ip());
+        AllowedSamplers { new: self.samplers_free(key), changes: self.changes.left_to(source, limited_ms) }
     }
 
     /// What other domains of the exporter report about samplers, where a domain itself knows none.
@@ -83,7 +99,12 @@ impl LearnedOptions {
     }
 
     /// Applies what a set of a domain has brought to how later records are read.
-    pub(super) fn apply(&mut self, domains: &mut Domains, (index, limited_ms): (u32, Option<i64>), set: OptionsSet) {
+    pub(super) fn apply(
+        &mut self,
+        domains: &mut Domains,
+        (index, limited_ms): (u32, Option<i64>),
+        set: LearnedFromSet,
+    ) {
         self.samplers += set.samplers.new;
         let source = source_of(domains[index].key.session.source.ip());
         self.shares.take_for(source, set.samplers.new);
@@ -96,10 +117,17 @@ impl LearnedOptions {
             self.lists += new;
             self.changed |= new > 0;
         }
+        self.share(domains, index, &set.samplers.changes);
+    }
+
+    /// Lets other domains of the exporter know the samplers of a domain: what has changed of them, or all where that could not be done
+    /// before.
+    #[inline]
+    pub(super) fn share(&mut self, domains: &mut Domains, index: u32, changes: &[SamplerChange]) {
         let domain = &mut domains[index];
-        let is_reported = domain.samplers_shared && set.samplers.changes.is_empty();
-        if !is_reported && !domain.samplers.is_empty() {
-            domain.samplers_shared = self.exporters.report(index, domain, &set.samplers.changes);
+        let is_shared = domain.samplers_shared && changes.is_empty();
+        if !is_shared && !domain.samplers.is_empty() {
+            domain.samplers_shared = self.exporters.report(index, domain, changes);
         }
     }
 
@@ -121,7 +149,7 @@ impl LearnedOptions {
         lists: Vec<(ElementId, ListKind)>,
     ) {
         let domain = &mut domains[index];
-        let samplers_free = self.samplers_free(domain);
+        let samplers_free = self.samplers_free(domain.key);
         for (sampler, interval) in samplers.intervals.into_iter().take(samplers_free) {
             let _ = domain.samplers.set(sampler, interval);
         }
@@ -161,7 +189,6 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::domain::DomainKey;
     use crate::sampling::Sampler;
     use crate::session::Session;
 
@@ -185,8 +212,8 @@ mod tests {
         let list = (ElementId { enterprise: 35_566, id: 7 }, ListKind::Basic);
         let samplers = stored((0..5).map(|id| (Sampler::Numbered(id), 10)).collect());
         learned.restore(&mut domains, 0, samplers, vec![list]);
-        assert_eq!((learned.samplers(), learned.samplers_free(&domains[1]), learned.lists), (3, 0, 1));
-        let set = OptionsSet { lists: vec![list], ..OptionsSet::default() };
+        assert_eq!((learned.samplers(), learned.samplers_free(domains[1].key), learned.lists), (3, 0, 1));
+        let set = LearnedFromSet { lists: vec![list], ..LearnedFromSet::default() };
         learned.apply(&mut domains, (1, None), set);
         assert!(learned.take_changed() && !learned.take_changed());
         assert_eq!(learned.lists, 2);
@@ -205,9 +232,9 @@ mod tests {
         learned.restore(&mut domains, 0, samplers(400), Vec::new());
         learned.restore(&mut domains, 1, samplers(400), Vec::new());
         assert_eq!((learned.samplers(), domains[1].samplers.len()), (500, 100), "half for all its domains");
-        assert_eq!(learned.samplers_free(&domains[2]), 250);
+        assert_eq!(learned.samplers_free(domains[2].key), 250);
         learned.forget(0, &domains[0]);
-        assert_eq!(learned.samplers_free(&domains[1]), 400);
+        assert_eq!(learned.samplers_free(domains[1].key), 400);
     }
 
     #[test]
@@ -216,19 +243,19 @@ mod tests {
         let mut domains = domains(2);
         let other = Session::udp(SocketAddr::from(([192, 0, 2, 2], 2055)));
         domains.insert(2, Domain::new(DomainKey { session: other, version: 9, domain: 0 }, &Limits::default()));
-        let changed = |changed| OptionsSet {
+        let changed = |changed| LearnedFromSet {
             samplers: SamplersLearned { changed, ..SamplersLearned::default() },
-            ..OptionsSet::default()
+            ..LearnedFromSet::default()
         };
         let changes = |learned: &LearnedOptions, domains: &Domains, now_ms| {
-            [0, 1, 2].map(|index| learned.samplers_allowed(&domains[index], Some(now_ms)).changes)
+            [0, 1, 2].map(|index| learned.samplers_allowed(domains[index].key, Some(now_ms)).changes)
         };
         learned.apply(&mut domains, (0, Some(1_000)), changed(4_990));
         assert_eq!(changes(&learned, &domains, 1_000), [10, 10, 5_000], "all of a source have one limit");
         learned.apply(&mut domains, (1, Some(1_000)), changed(10));
         assert_eq!(changes(&learned, &domains, 1_000), [0, 0, 5_000]);
         assert_eq!(changes(&learned, &domains, 2_000), [1_000, 1_000, 5_000]);
-        assert_eq!(learned.samplers_allowed(&domains[0], None).changes, usize::MAX, "of what was recorded before");
+        assert_eq!(learned.samplers_allowed(domains[0].key, None).changes, usize::MAX, "of what was recorded before");
     }
 
     #[test]

@@ -35,7 +35,6 @@ use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 
 use crate::Limits;
 use crate::clock::MessageClock;
-use crate::domain::Domain;
 use crate::inspection::Diagnosis;
 use crate::rate::RefusedDatagrams;
 use crate::relay::network::AgentRule;
@@ -306,6 +305,7 @@ impl Decoder {
         let Some(hash) = exporters.hash_unless_duplicate(index, sequence, payload) else { return };
         exporters.books.count_error(index, problem);
         let first_waiting = exporters.waiting.next_number();
+        self.tables.begin_message(payload.len());
         let decoded = self.decode_sets(index, sets, &clock);
         let exporters = &mut self.exporters;
         let arrival = Arrival::of_message(sequence, &clock, decoded.units(), decoded.complete && whole);
@@ -384,8 +384,8 @@ impl Decoder {
     /// Decodes a Data Set whose template is known.
     fn decode_set(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
         let exporters = &mut self.exporters;
-        exporters.domains[index].templates.update_plan(id, body.len());
-        let domain = &exporters.domains[index];
+        let domain = &mut exporters.domains[index];
+        domain.templates.update_plan(id, body.len());
         let Some(compiled) = domain.templates.get(id) else { return DecodedSets::WAITS };
         if compiled.template.is_options() {
             return self.decode_options(index, id, body, clock);
@@ -401,23 +401,28 @@ impl Decoder {
         DecodedSets { records: set.rows as u32, templates: 0, errors, complete: errors == 0 }
     }
 
+    #[inline(never)]
     fn decode_options(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
         let exporters = &mut self.exporters;
         let (learned, limited_ms) = (&exporters.learned, exporters.time.limited_ms());
-        let (allowed, clocks) = (|domain: &Domain| learned.samplers_allowed(domain, limited_ms), (clock, limited_ms));
+        let (allowed, clocks) = (|key| learned.samplers_allowed(key, limited_ms), (clock, limited_ms));
         let Some(set) = self.tables.options_set(&mut exporters.domains[index], id, body, clocks, allowed) else {
             return DecodedSets::WAITS;
         };
         exporters.count_records(index, Counter::RecordsOptions, set.rows as u64);
         let errors = exporters.books.count_error(index, set.problem);
         let left_out = [
-            (Counter::SamplersRefused, set.samplers.refused),
             (Counter::OptionsUnlisted, set.left_out.records),
             (Counter::ApplicationsRefused, set.left_out.applications),
         ];
         exporters.books.count_all(index, left_out);
         let records = set.rows as u32;
-        exporters.learned.apply(&mut exporters.domains, (index, limited_ms), set);
+        if let Some(learned) = set.learned {
+            exporters.books.count(index, Counter::SamplersRefused, learned.samplers.refused);
+            exporters.learned.apply(&mut exporters.domains, (index, limited_ms), *learned);
+        } else {
+            exporters.learned.share(&mut exporters.domains, index, &[]);
+        }
         DecodedSets { records, templates: 0, errors, complete: errors == 0 }
     }
 
@@ -428,6 +433,7 @@ impl Decoder {
         {
             self.exporters.books.count(index, Counter::SetsWaitingOut, 1);
             if self.exporters.domains[index].templates.has(id) {
+                self.tables.begin_message(set.body.len());
                 let decoded = self.decode_set(index, id, &set.body, &set.clock);
                 self.exporters.settle(index, set.number, decoded.known_records());
             } else {

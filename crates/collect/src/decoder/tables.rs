@@ -5,13 +5,13 @@ use weir_wire::sflow::Record;
 use weir_wire::{Spans, TemplateId, WireError};
 
 use super::fixed_format::FixedPacket;
-use super::learned::OptionsSet;
+use super::learned::{LearnedFromSet, OptionsSet};
 use super::samplers::SharedSamplers;
 use crate::applications::ApplicationNames;
 use crate::clock::MessageClock;
 use crate::columns::{self, KnownOfDomain};
 use crate::counters::{CounterRows, SampleOrigin};
-use crate::domain::{CompiledTemplate, Domain};
+use crate::domain::{CompiledTemplate, Domain, DomainKey};
 use crate::options::{OptionsTable, RecordOrigin};
 use crate::records::Records;
 use crate::sampling::{AllowedSamplers, KnownSamplers, Rate, SamplersLearned, SamplingInForce};
@@ -74,6 +74,11 @@ impl Tables {
         (flows, options.chain(self.counters.iter_mut().filter_map(CounterRows::finish)).collect())
     }
 
+    /// Begins a message of so many octets, or what is left of one: rows of options are written according to them.
+    pub(super) fn begin_message(&mut self, octets: usize) {
+        self.options.begin_message(octets);
+    }
+
     /// Counts octets that were decoded, towards a full delivery.
     pub(super) fn add_octets(&mut self, octets: usize) {
         self.octets += octets;
@@ -120,33 +125,42 @@ impl Tables {
 
     /// Reads the records of a set of options data: they become rows, and the domain learns what they report about
     /// samplers and its start. `allowed` is asked where they may report samplers. `None` when the domain has no such template.
+    #[inline(never)]
     pub(super) fn options_set(
         &mut self,
         domain: &mut Domain,
         id: TemplateId,
         body: &[u8],
         (clock, limited_ms): (&MessageClock, Option<i64>),
-        allowed: impl FnOnce(&Domain) -> AllowedSamplers,
+        allowed: impl FnOnce(DomainKey) -> AllowedSamplers,
     ) -> Option<OptionsSet> {
         let CompiledTemplate { template, options, .. } = domain.templates.get(id)?;
         let plan = options.as_ref()?;
         self.octets += body.len();
-        let located = template.layout().locate(body, &mut self.spans);
+        let mut located = template.layout().locate(body, &mut self.spans);
+        let (rows, problem) = (located.records, located.problem);
+        located.records = self.options.take_records(rows);
+        let unread = (rows - located.records) as u64;
         let records = Records { body, located: &located };
         let mut samplers = SamplersLearned::default();
-        if plan.sampling.is_any() {
-            let (before, allowed) = (domain.samplers.only(), allowed(domain));
-            samplers = domain.samplers.learn(&plan.sampling, records, domain.key.domain, allowed);
-            domain.inspection.sampling(before, domain.samplers.only(), samplers.unmatched);
+        if plan.sampling.tells() {
+            let key = domain.key;
+            samplers = domain.samplers.learn(&plan.sampling, records, key.domain, || allowed(key));
+            if !samplers.changes.is_empty() || samplers.unmatched > 0 {
+                domain.inspection.sampling(domain.samplers.only(), samplers.unmatched);
+            }
         }
         let system_init_ms = plan.system_init_ms(records).or(domain.system_init_ms);
         let system_init_changed = system_init_ms != domain.system_init_ms;
         domain.system_init_ms = system_init_ms;
         let lists = plan.lists_reported(records);
         let origin = RecordOrigin { key: domain.key, exporter: &domain.exporter };
-        let left_out = self.options.append(origin, (template, plan), records, (clock, limited_ms));
-        let (rows, problem) = (located.records, located.problem);
-        Some(OptionsSet { rows, problem, samplers, lists, left_out, system_init_changed })
+        let mut left_out =
+            self.options.append(origin, (template, plan, plan.kind(samplers.has_rate)), records, (clock, limited_ms));
+        left_out.records += unread;
+        let learned = LearnedFromSet { samplers, lists, system_init_changed };
+        let learned = learned.is_any().then(|| Box::new(learned));
+        Some(OptionsSet { rows, problem, left_out, learned })
     }
 
     /// Whether a record of sFlow has columns in a table of counters.
@@ -231,7 +245,6 @@ mod tests {
 
     use super::*;
     use crate::Limits;
-    use crate::domain::DomainKey;
     use crate::options::LeftOut;
     use crate::session::Session;
 
@@ -239,7 +252,7 @@ mod tests {
     const CLOCKS: (&MessageClock, Option<i64>) = (&CLOCK, None);
 
     /// One sampler may be learned, and one changed.
-    fn one(_: &Domain) -> AllowedSamplers {
+    fn one(_: DomainKey) -> AllowedSamplers {
         AllowedSamplers { new: 1, changes: 1 }
     }
 
@@ -276,9 +289,11 @@ mod tests {
     #[test]
     fn options_teach_the_domain_and_become_rows() {
         let (mut domain, mut tables) = (domain(), Tables::new());
+        tables.begin_message(100);
         let set =
             tables.options_set(&mut domain, id(257), &[0, 5, 0, 100, 0, 6, 0, 10], CLOCKS, one).expect("a template");
-        assert_eq!((set.rows, set.samplers.new, set.samplers.refused), (2, 1, 1));
+        let samplers = set.learned.expect("samplers").samplers;
+        assert_eq!((set.rows, samplers.new, samplers.refused), (2, 1, 1));
         assert_eq!((domain.samplers.numbered(5), domain.samplers.numbered(6)), (Some(100), None));
         assert!(tables.options_set(&mut domain, id(258), &[], CLOCKS, one).is_none());
         let (flows, others) = tables.take();
@@ -303,6 +318,7 @@ mod tests {
         };
         let [youtube, https] = [[13, 0, 0, 82], [3, 0, 1, 187]];
         flows(&mut tables, &domain, 300, &[&youtube[..], &[0, 0, 0, 1], &https, &[0, 0, 0, 2]].concat());
+        tables.begin_message(100);
         let set = tables.options_set(&mut domain, id(301), &[&youtube[..], b"youtube\0"].concat(), CLOCKS, one);
         assert_eq!(set.expect("a template").left_out, LeftOut::default());
         flows(&mut tables, &domain, 300, &[&youtube[..], &[0, 0, 0, 3]].concat());

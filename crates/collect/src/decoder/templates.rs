@@ -6,7 +6,9 @@ use super::domains::Domains;
 use super::eviction::EvictionSearch;
 use super::state::Changes;
 use crate::Limits;
+use crate::change_limit::ChangeLimiter;
 use crate::domain::{CompiledTemplate, Domain, EvictionPriority, TemplateCount, Usefulness};
+use crate::rate::source_of;
 use crate::waiting::WaitingSets;
 use crate::waiting::set::SetKey;
 
@@ -21,6 +23,8 @@ pub(super) struct TemplateContext<'p> {
     pub domains: &'p mut Domains,
     pub waiting: &'p mut WaitingSets,
     pub now_ms: i64,
+    /// The time by which it is limited how many templates a source has defined; see [`ChangeLimiter`].
+    pub limited_ms: Option<i64>,
 }
 
 impl TemplateContext<'_> {
@@ -36,7 +40,7 @@ impl TemplateContext<'_> {
 pub(super) struct Definition {
     /// The ID had other fields before.
     pub changed: bool,
-    /// There was no capacity for the template.
+    /// There was no capacity for the template, or its source has had too many defined.
     pub refused: bool,
     pub evicted: Evicted,
 }
@@ -47,6 +51,8 @@ pub(super) struct Templates {
     limits: Limits,
     known: TemplateCount,
     eviction: EvictionSearch,
+    /// How many templates each source may have defined: one that has come as it was is none of them.
+    definitions: ChangeLimiter,
     /// The domain last looked at for templates that have expired.
     swept: usize,
     changes: Changes,
@@ -59,6 +65,7 @@ impl Templates {
             limits: limits.clone(),
             known: TemplateCount::default(),
             eviction: EvictionSearch::default(),
+            definitions: ChangeLimiter::of_burst(limits.templates_max),
             swept: 0,
             changes: Changes::default(),
         }
@@ -94,7 +101,10 @@ impl Templates {
             // records must not be read by the old.
             self.forget_one(domain, id);
         }
-        if self.add(context.domains, index, (template, now_ms), now_ms, &mut definition.evicted) {
+        let source = source_of(domain.key.session.source.ip());
+        let may_define = self.definitions.left_to(source, context.limited_ms) > 0;
+        if may_define && self.add(context.domains, index, (template, now_ms), now_ms, &mut definition.evicted) {
+            self.definitions.take_for(source, 1, context.limited_ms);
             context.release_sets(index, id);
             self.lend(context, index, id, &mut definition.evicted);
         } else {
@@ -320,7 +330,8 @@ mod tests {
         }
 
         fn define(&mut self, index: u32, fields: u16) -> Definition {
-            let mut context = TemplateContext { domains: &mut self.domains, waiting: &mut self.waiting, now_ms: 0 };
+            let mut context =
+                TemplateContext { domains: &mut self.domains, waiting: &mut self.waiting, now_ms: 0, limited_ms: None };
             self.templates.define(&mut context, index, template(fields))
         }
 
@@ -373,8 +384,12 @@ mod tests {
         fixture.domains.group_by_port();
         fixture.define(0, 2);
         let borrow = |fixture: &mut Fixture, index| {
-            let mut context =
-                TemplateContext { domains: &mut fixture.domains, waiting: &mut fixture.waiting, now_ms: 0 };
+            let mut context = TemplateContext {
+                domains: &mut fixture.domains,
+                waiting: &mut fixture.waiting,
+                now_ms: 0,
+                limited_ms: None,
+            };
             fixture.templates.borrow(&mut context, index, id(), &mut Vec::new())
         };
         assert!(borrow(&mut fixture, 1));

@@ -1,5 +1,7 @@
 //! What the records of an options template say about samplers, and where they have it.
 
+use std::ops::Range;
+
 use weir_wire::{ElementId, ScopeType, Template};
 
 use super::part::{Part, Sampler};
@@ -111,6 +113,8 @@ pub(crate) struct SamplerFields {
     population: Option<usize>,
     probability: Option<usize>,
     hash: Option<HashFields>,
+    /// See [`SamplerFields::tells`].
+    tells: bool,
 }
 
 impl SamplerFields {
@@ -130,27 +134,45 @@ impl SamplerFields {
         // hashOutputRangeMin and Max, hashSelectedRangeMin and Max
         let output = algorithm.and_then(|_| position(329).zip(position(330)));
         let hash = output.map(|output| HashFields { output, selected: positions(331).zip(positions(332)).collect() });
+        let subject = scopes.clone().fold(ScopeSubject::Whole, |subject, (field, scope)| subject.within(field, scope));
+        let is_sequence = sampler.is_some() && matches!(subject, ScopeSubject::Part(Part::SelectionSequence, _));
+        // samplingInterval, samplerRandomInterval, and what else makes up a rate
+        let rates = [34, 50, 305, 306, 309, 310, 311].map(position);
         Self {
+            tells: is_sequence || algorithm.is_some() || rates.iter().any(Option::is_some),
             sampler,
             selectors: sampler.into_iter().chain(others).take(SELECTORS_MAX + 1).collect(),
             algorithm,
             hash,
-            domain: scopes.clone().find(|(_, scope)| *scope == Scope::Part(Part::Domain)).map(|(field, _)| field),
-            subject: scopes.fold(ScopeSubject::Whole, |subject, (field, scope)| subject.within(field, scope)),
-            // samplingInterval, samplerRandomInterval
-            intervals: [position(34), position(50)],
-            packets: position(305),
-            space: position(306),
-            size: position(309),
-            population: position(310),
-            probability: position(311),
+            domain: scopes.into_iter().find(|(_, scope)| *scope == Scope::Part(Part::Domain)).map(|(field, _)| field),
+            subject,
+            intervals: [rates[0], rates[1]],
+            packets: rates[2],
+            space: rates[3],
+            size: rates[4],
+            population: rates[5],
+            probability: rates[6],
         }
     }
 
-    /// Whether records may say anything about samplers.
-    pub(crate) fn is_any(&self) -> bool {
-        let rates = [self.packets, self.space, self.size, self.population, self.probability];
-        rates.into_iter().chain(self.intervals).chain([self.sampler, self.algorithm]).any(|field| field.is_some())
+    /// Whether records may say anything about samplers, besides which one they are about.
+    pub(crate) fn tells(&self) -> bool {
+        self.tells
+    }
+
+    /// The records that tell anything. Where all of them are about the whole of the Observation Domain, the last one that has a rate
+    /// says what is in force, and records may be as short as an octet.
+    pub(super) fn telling(&self, records: Records<'_>) -> Range<usize> {
+        let is_of_whole = self.sampler.is_none()
+            && self.algorithm.is_none()
+            && self.domain.is_none()
+            && self.subject == ScopeSubject::Whole;
+        if !is_of_whole {
+            return 0..records.len();
+        }
+        let has_interval = |record: usize| self.rate(records, record).is_some_and(|rate| rate.interval().is_some());
+        let last = (0..records.len()).rev().find(|record| has_interval(*record) || self.is_off(records, *record));
+        last.map_or(0..0, |record| record..record + 1)
     }
 
     /// The number of the sampler that a record names.
@@ -204,6 +226,9 @@ impl SamplerFields {
 
     /// The rate that a record reports: the first of the possible fields that makes sense.
     pub(crate) fn rate(&self, records: Records<'_>, record: usize) -> Option<Rate> {
+        if !self.tells {
+            return None;
+        }
         let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));
         let plain = |field| number(field).and_then(|interval| Rate::new(1, interval));
         let probability = || Rate::of_field(self.probability?, records, record);

@@ -19,6 +19,10 @@ impl Rate {
 
     /// One packet in this many, rounded; `None` beyond 32 bits.
     pub(crate) fn interval(self) -> Option<u32> {
+        if self.selected == 1 {
+            // as nearly all are; divisions are not free
+            return u32::try_from(self.observed).ok();
+        }
         let (whole, rest) = (self.observed / self.selected, self.observed % self.selected);
         let up = u64::from(rest >= self.selected - rest);
         u32::try_from(whole + up).ok()

@@ -1,5 +1,6 @@
 //! The samplers of one Observation Domain, and the intervals that are in force by them.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -86,13 +87,18 @@ impl PartSamplers {
         &mut self.tallies[place]
     }
 
-    fn set(&mut self, (part, number): (Part, u64), interval: u32, limit: usize) -> PreviousValue<u32> {
-        let count = self.tallies.iter().find(|tally| tally.part == part).map_or(0, |tally| tally.count as usize);
+    fn set(
+        &mut self,
+        (part, number): (Part, u64),
+        interval: u32,
+        may_add: &impl Fn(usize) -> bool,
+    ) -> PreviousValue<u32> {
+        let count = || self.tallies.iter().find(|tally| tally.part == part).map_or(0, |tally| tally.count as usize);
         // there may be any number of other kinds
-        let limit = if count < limit { usize::MAX } else { 0 };
-        let known = set_within(&mut self.intervals, limit, (part, number), interval);
+        let known = set_within(&mut self.intervals, &|_| may_add(count()), (part, number), interval);
         match known {
             PreviousValue::OverLimit => return known,
+            PreviousValue::Known(Some(before)) if before == interval => return known,
             PreviousValue::Known(Some(before)) => self.tally(part).remove(before),
             PreviousValue::Known(None) | PreviousValue::New => {}
         }
@@ -142,6 +148,8 @@ pub(crate) struct SamplersLearned {
     pub refused: u64,
     /// Rates of what no flow can be compared with.
     pub unmatched: u64,
+    /// Whether a record has a rate, new or not.
+    pub has_rate: bool,
 }
 
 impl SamplersLearned {
@@ -156,11 +164,10 @@ impl SamplersLearned {
     }
 
     /// Takes that something besides an interval was set: a Selection Sequence, or that a Selector matches properties.
-    fn note<V: PartialEq>(&mut self, before: &PreviousValue<V>, now: &V, free: &mut usize) {
+    fn note<V: PartialEq>(&mut self, before: &PreviousValue<V>, now: &V) {
         match before {
             PreviousValue::Known(before) => self.sequences_changed |= before.as_ref() != Some(now),
             PreviousValue::New => {
-                *free -= 1;
                 self.new += 1;
                 self.sequences_changed = true;
             }
@@ -293,7 +300,7 @@ impl Samplers {
 
     /// Sets the interval of a sampler. Returns what it was before.
     pub(crate) fn set(&mut self, sampler: Sampler, interval: u32) -> Option<u32> {
-        match self.set_within(sampler, interval, usize::MAX) {
+        match self.set_within(sampler, interval, &|_| true) {
             PreviousValue::Known(before) => before,
             PreviousValue::New | PreviousValue::OverLimit => None,
         }
@@ -315,16 +322,16 @@ impl Samplers {
         }
     }
 
-    /// Sets the interval of a sampler, of which there may be so many of its kind.
-    fn set_within(&mut self, sampler: Sampler, interval: u32, limit: usize) -> PreviousValue<u32> {
+    /// Sets the interval of a sampler. `may_add` is asked for a new one, with how many of its kind there are.
+    fn set_within(&mut self, sampler: Sampler, interval: u32, may_add: &impl Fn(usize) -> bool) -> PreviousValue<u32> {
         match sampler {
             Sampler::Any => PreviousValue::Known(self.any.replace(interval)),
             Sampler::Numbered(id) => {
                 self.end_selectors_generation();
-                set_within(&mut self.by_id, limit, id, interval)
+                set_within(&mut self.by_id, may_add, id, interval)
             }
-            Sampler::Of(..) if limit == 0 && self.of_parts.is_none() => PreviousValue::OverLimit,
-            Sampler::Of(part, number) => self.of_parts.get_or_insert_default().set((part, number), interval, limit),
+            Sampler::Of(..) if self.of_parts.is_none() && !may_add(0) => PreviousValue::OverLimit,
+            Sampler::Of(part, number) => self.of_parts.get_or_insert_default().set((part, number), interval, may_add),
         }
     }
 
@@ -335,27 +342,27 @@ impl Samplers {
         }
     }
 
-    /// Sets of which Selectors a Selection Sequence consists; there may be so many of them.
+    /// Sets of which Selectors a Selection Sequence consists. `may_add` is asked for a new one, with how many there are.
     fn set_sequence(
         &mut self,
         sequence: u64,
         selectors: SequenceSelectors,
-        limit: usize,
+        may_add: &impl Fn(usize) -> bool,
     ) -> PreviousValue<SequenceSelectors> {
-        if limit == 0 && self.of_parts.is_none() {
+        if self.of_parts.is_none() && !may_add(0) {
             return PreviousValue::OverLimit;
         }
         let sequences = &mut self.of_parts.get_or_insert_default().sequences;
-        set_within(sequences, limit, sequence, SelectionSequence::new(selectors)).map(|known| known.selectors())
+        set_within(sequences, may_add, sequence, SelectionSequence::new(selectors)).map(|known| known.selectors())
     }
 
-    /// Sets that a Selector matches properties; there may be so many of them.
-    fn set_filter(&mut self, selector: u64, limit: usize) -> PreviousValue<bool> {
-        if limit == 0 && self.of_parts.is_none() {
+    /// Sets that a Selector matches properties. `may_add` is asked for a new one, with how many there are.
+    fn set_filter(&mut self, selector: u64, may_add: &impl Fn(usize) -> bool) -> PreviousValue<bool> {
+        if self.of_parts.is_none() && !may_add(0) {
             return PreviousValue::OverLimit;
         }
         self.end_selectors_generation();
-        set_within(&mut self.of_parts.get_or_insert_default().filters, limit, selector, true)
+        set_within(&mut self.of_parts.get_or_insert_default().filters, may_add, selector, true)
     }
 
     /// Takes that a Selector does not match properties. Returns whether it did before.
@@ -381,40 +388,44 @@ impl Samplers {
         }
     }
 
-    /// Takes that an interval was reported which is another than before, as too many are. It is not known then, for what was known
-    /// is wrong, until it is reported again when there are fewer. Returns whether it is so.
-    fn pass_over_change(&mut self, sampler: Sampler, interval: u32, learned: &mut SamplersLearned) -> bool {
-        let Some(known) = self.known(sampler).filter(|known| *known != interval) else { return false };
+    /// Takes that an interval was set which is another than before, as too many are. It is not known then, for what was known
+    /// is wrong, until it is reported again when there are fewer.
+    fn pass_over_change(&mut self, sampler: Sampler, before: u32, learned: &mut SamplersLearned) {
         if let Sampler::Numbered(selector) = sampler {
             learned.sequences_changed |= self.end_filter(selector);
         }
-        if known != OFF {
-            self.switch_off(sampler, learned);
+        let _ = self.set(sampler, OFF);
+        if before != OFF {
+            learned.note_interval(sampler, Some(before), OFF);
         }
         learned.refused += 1;
-        true
     }
 
-    /// Learns from Options Data Records of this Observation Domain.
+    /// Learns from Options Data Records of this Observation Domain. `allowed` is asked when something is new or another than before,
+    /// which most of what comes is not.
     pub(crate) fn learn(
         &mut self,
         fields: &SamplerFields,
         records: Records<'_>,
         domain: u32,
-        allowed: AllowedSamplers,
+        allowed: impl FnOnce() -> AllowedSamplers,
     ) -> SamplersLearned {
-        let mut free = allowed.new;
-        let limit = |free: usize| if free > 0 { SAMPLERS_MAX } else { 0 };
+        let allowed = LazyCell::new(allowed);
+        let may_add = |new: usize| {
+            let allowed = &allowed;
+            move |count: usize| count < SAMPLERS_MAX && allowed.new > new
+        };
         let mut learned = SamplersLearned::default();
-        for record in 0..records.len() {
+        for record in fields.telling(records) {
             if let Some((sequence, selectors)) = fields.sequence(records, record) {
-                let before = self.set_sequence(sequence, selectors, limit(free));
-                learned.note(&before, &selectors, &mut free);
+                learned.note(&self.set_sequence(sequence, selectors, &may_add(learned.new)), &selectors);
             }
-            let Some(interval) = fields.rate(records, record).and_then(Rate::interval) else {
+            let rate = fields.rate(records, record);
+            learned.has_rate |= rate.is_some();
+            let Some(interval) = rate.and_then(Rate::interval) else {
                 match fields.filter(records, record) {
                     Some((selector, true)) => {
-                        learned.note(&self.set_filter(selector, limit(free)), &true, &mut free);
+                        learned.note(&self.set_filter(selector, &may_add(learned.new)), &true);
                         continue;
                     }
                     Some((selector, false)) => learned.sequences_changed |= self.end_filter(selector),
@@ -431,16 +442,17 @@ impl Samplers {
                 learned.unmatched += 1;
                 continue;
             };
-            if learned.changed >= allowed.changes && self.pass_over_change(sampler, interval, &mut learned) {
-                continue;
-            }
-            let before = match self.set_within(sampler, interval, limit(free)) {
-                PreviousValue::Known(before) => {
-                    learned.changed += usize::from(before.is_some_and(|before| before != interval));
-                    before
+            let before = match self.set_within(sampler, interval, &may_add(learned.new)) {
+                PreviousValue::Known(Some(before)) if before != interval => {
+                    if learned.changed >= allowed.changes {
+                        self.pass_over_change(sampler, before, &mut learned);
+                        continue;
+                    }
+                    learned.changed += 1;
+                    Some(before)
                 }
+                PreviousValue::Known(before) => before,
                 PreviousValue::New => {
-                    free -= 1;
                     learned.new += 1;
                     None
                 }
@@ -460,14 +472,14 @@ impl Samplers {
     /// Sets Selection Sequences that were known before.
     pub(crate) fn restore_sequences(&mut self, sequences: impl Iterator<Item = (u64, SequenceSelectors)>) {
         for (sequence, selectors) in sequences {
-            let _ = self.set_sequence(sequence, selectors, usize::MAX);
+            let _ = self.set_sequence(sequence, selectors, &|_| true);
         }
     }
 
     /// Sets Selectors that matched properties before.
     pub(crate) fn restore_filters(&mut self, selectors: impl Iterator<Item = u64>) {
         for selector in selectors {
-            let _ = self.set_filter(selector, usize::MAX);
+            let _ = self.set_filter(selector, &|_| true);
         }
     }
 }
@@ -491,12 +503,17 @@ impl<V> PreviousValue<V> {
     }
 }
 
-/// Sets what is known of a sampler. A new one is only added while there are fewer than so many.
-fn set_within<K: Eq + Hash, V>(samplers: &mut Map<K, V>, limit: usize, key: K, value: V) -> PreviousValue<V> {
-    let has_capacity = samplers.len() < limit;
+/// Sets what is known of a sampler. `may_add` is asked for a new one, with how many there are.
+fn set_within<K: Eq + Hash, V>(
+    samplers: &mut Map<K, V>,
+    may_add: &impl Fn(usize) -> bool,
+    key: K,
+    value: V,
+) -> PreviousValue<V> {
+    let count = samplers.len();
     match samplers.entry(key) {
         Entry::Occupied(mut known) => PreviousValue::Known(Some(known.insert(value))),
-        Entry::Vacant(place) if has_capacity => {
+        Entry::Vacant(place) if may_add(count) => {
             place.insert(value);
             PreviousValue::New
         }

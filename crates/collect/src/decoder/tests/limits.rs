@@ -135,3 +135,53 @@ fn what_was_recorded_before_is_not_limited() {
     live.decoder.message(association, live.received_ms, &message);
     assert_eq!(live.decoder.statistics().sets_waiting, 1 + 4, "the Templates may come on another stream");
 }
+
+/// Records may be as short as an octet, and each of them costs more than it has.
+#[test]
+fn of_many_short_records_a_part_is_read_and_the_others_are_counted() {
+    let mut exporter = live(Limits::default());
+    // samplers of interfaces; a number and an interval have three octets as a rule
+    let [short, usual] = [(256, 1), (257, 2)].map(|(id, octets)| template(id, &[(0, 10, octets), (0, 34, 1)], 1));
+    let shorts: Vec<[u8; 2]> = (0..600_u16).map(|number| [(number % 200) as u8, 5]).collect();
+    let usuals: Vec<[u8; 3]> = (0..400_u16).map(|number| [(number >> 8) as u8, number as u8, 5]).collect();
+    // what comes again takes no row, so that after a few times the others have one
+    let mut unlisted = |domain, template: &Template, records: &[&[u8]]| {
+        let mut before = 0;
+        for _ in 0..4 {
+            before = total(&exporter, Counter::OptionsUnlisted);
+            exporter.ipfix(domain, &[template], records);
+            drop(exporter.take());
+        }
+        total(&exporter, Counter::OptionsUnlisted) - before
+    };
+    let left_out = unlisted(3, &short, &shorts.iter().map(<[u8; 2]>::as_slice).collect::<Vec<_>>());
+    // of 1,200 octets and what is around them one record for each three is read, and 64 more
+    assert!((115..=125).contains(&left_out), "{left_out} of 600");
+    assert_eq!(unlisted(4, &usual, &usuals.iter().map(<[u8; 3]>::as_slice).collect::<Vec<_>>()), 0);
+    assert_eq!(total(&exporter, Counter::RecordsOptions), 4 * 600 + 4 * 400);
+}
+
+#[test]
+fn templates_that_change_without_end_are_refused_until_later() {
+    let mut exporter = live(Limits { templates_max: 1_024, ..Limits::default() });
+    let define = |exporter: &mut Exporter, round: u16| {
+        let templates: Vec<Template> =
+            (0..256).map(|id| template(256 + id, &[(0, 8, 4), (0, 1 + round % 2, 4)], 0)).collect();
+        exporter.ipfix(3, &templates.iter().collect::<Vec<_>>(), &[]);
+    };
+    (0..4).for_each(|round| define(&mut exporter, round));
+    assert_eq!(total(&exporter, Counter::TemplatesRefused), 0);
+    define(&mut exporter, 3);
+    assert_eq!(total(&exporter, Counter::TemplatesRefused), 0, "they come again as they were");
+    let flow = template(600, &[(0, 8, 4), (0, 7, 2)], 0);
+    exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 0, 80]]);
+    assert_eq!((total(&exporter, Counter::TemplatesRefused), exporter.decoder.rows()), (1, 0));
+    let source = std::mem::replace(&mut exporter.source, another_source());
+    exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 0, 80]]);
+    assert_eq!(exporter.decoder.rows(), 1, "another source has its own");
+    exporter.source = source;
+    exporter.received_ms += SECOND_MS;
+    exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 0, 80]]);
+    assert_eq!(exporter.decoder.rows(), 3, "with the record that has waited");
+    assert_eq!(total(&exporter, Counter::TemplatesRefused), 1);
+}

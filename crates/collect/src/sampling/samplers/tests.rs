@@ -13,7 +13,7 @@ fn learn(samplers: &mut Samplers, scopes: u16, fields: &[(u16, u16)], body: &[u8
     let mut spans = Spans::default();
     let located = template.layout().locate(body, &mut spans);
     let fields = SamplerFields::of(&template, netflow9);
-    let allowed = AllowedSamplers { new: usize::MAX, changes: usize::MAX };
+    let allowed = || AllowedSamplers { new: usize::MAX, changes: usize::MAX };
     samplers.learn(&fields, Records { body, located: &located }, DOMAIN, allowed)
 }
 
@@ -139,9 +139,10 @@ fn samplers_beyond_the_limit_are_counted() {
     let change = SamplerChange { sampler: Sampler::Numbered(1), before: Some(9), now: 5 };
     assert_eq!(
         learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false),
-        SamplersLearned { changes: vec![change], changed: 1, ..SamplersLearned::default() }
+        SamplersLearned { changes: vec![change], changed: 1, has_rate: true, ..SamplersLearned::default() }
     );
-    assert_eq!(learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false), SamplersLearned::default());
+    let learned = learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false);
+    assert_eq!(learned, SamplersLearned { has_rate: true, ..SamplersLearned::default() });
     assert_eq!(samplers.numbered(1), Some(5));
     // templates, and Selection Sequences
     let learned = learn(&mut samplers, 1, &[(145, 2), (34, 2)], &body, false);
@@ -217,7 +218,7 @@ fn an_interval_that_changes_when_no_more_may_is_not_known_until_one_may() {
     let (mut samplers, mut spans) = (Samplers::default(), Spans::default());
     let mut learn = |body: &[u8], changes| {
         let located = template.layout().locate(body, &mut spans);
-        let allowed = AllowedSamplers { new: usize::MAX, changes };
+        let allowed = || AllowedSamplers { new: usize::MAX, changes };
         let learned = samplers.learn(&fields, Records { body, located: &located }, DOMAIN, allowed);
         let known = [1, 2].map(|id| samplers.numbered(id));
         (known, learned.changed, learned.refused, learned.changes.len())

@@ -5,7 +5,7 @@
 
 use weir_collect::capture::read_exports;
 
-use super::{ROUNDS, TIMES_MAX, TRIES, cost, now, ordinary};
+use super::{ROUNDS, TIMES_MAX, TRIES, costs, now, ordinary};
 use crate::associations::{E, add, data_chunk, init};
 use crate::captured::Capture;
 
@@ -146,7 +146,7 @@ fn no_octet_of_a_capture_costs_much_more_than_others() {
         let mut times = f64::MAX;
         for _ in 0..TRIES {
             if times > TIMES_MAX {
-                times = times.min(nanoseconds(&capture) / cost(&ordinary()).nanoseconds);
+                times = times.min(nanoseconds(&capture) / costs([&ordinary()])[0].nanoseconds);
             }
         }
         println!("{name}: {times:.1} times the work");
