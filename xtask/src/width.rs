@@ -22,7 +22,6 @@ struct Exception {
 /// Structs that have more fields. None is added.
 const WIDE: &[Exception] = &[
     Exception { type_name: "archive/statistics.rs::Statistics", reason: "one counter each; they are to be grouped" },
-    Exception { type_name: "flow/options.rs::OptionsRows", reason: "one builder for each of the table's 16 columns" },
     Exception { type_name: "generate/routers.rs::RouterPair", reason: "what both routers share is to be a struct" },
 ];
 /// Types that have more lines of `impl`. None is added.

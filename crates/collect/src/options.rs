@@ -357,6 +357,7 @@ struct Thing<'r> {
 }
 
 /// A record that is another than what was written about the same thing.
+#[derive(Debug, Clone, Copy)]
 struct ChangedRecord {
     /// See [`OptionsTable::key_hash`].
     key_hash: u64,

@@ -4,6 +4,7 @@ use weir_flow::Counter;
 use weir_wire::WireError;
 use weir_wire::error::ErrorClass;
 
+use super::learned::OptionsSet;
 use super::templates::Evicted;
 use crate::ledger::Ledger;
 
@@ -64,6 +65,17 @@ impl Books {
         let offset_ms = offset_ms.clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
         let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };
         self.count(index, clock, offset_ms.unsigned_abs());
+    }
+
+    /// Counts what was not taken of a set of options data.
+    pub(super) fn count_left_out(&mut self, index: u32, set: &OptionsSet) {
+        let samplers = set.learned.as_deref().map_or(0, |learned| learned.samplers.refused);
+        let left_out = [
+            (Counter::SamplersRefused, samplers),
+            (Counter::OptionsUnlisted, set.left_out.records),
+            (Counter::ApplicationsRefused, set.left_out.applications),
+        ];
+        self.count_all(index, left_out);
     }
 
     /// Counts an error in the sets of a message of a domain. Returns how many.

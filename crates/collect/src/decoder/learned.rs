@@ -103,8 +103,9 @@ impl LearnedOptions {
         &mut self,
         domains: &mut Domains,
         (index, limited_ms): (u32, Option<i64>),
-        set: LearnedFromSet,
+        set: Option<Box<LearnedFromSet>>,
     ) {
+        let Some(set) = set else { return self.share(domains, index, &[]) };
         self.samplers += set.samplers.new;
         let source = source_of(domains[index].key.session.source.ip());
         self.shares.take_for(source, set.samplers.new);
@@ -123,7 +124,7 @@ impl LearnedOptions {
     /// Lets other domains of the exporter know the samplers of a domain: what has changed of them, or all where that could not be done
     /// before.
     #[inline]
-    pub(super) fn share(&mut self, domains: &mut Domains, index: u32, changes: &[SamplerChange]) {
+    fn share(&mut self, domains: &mut Domains, index: u32, changes: &[SamplerChange]) {
         let domain = &mut domains[index];
         let is_shared = domain.samplers_shared && changes.is_empty();
         if !is_shared && !domain.samplers.is_empty() {
@@ -214,7 +215,7 @@ mod tests {
         learned.restore(&mut domains, 0, samplers, vec![list]);
         assert_eq!((learned.samplers(), learned.samplers_free(domains[1].key), learned.lists), (3, 0, 1));
         let set = LearnedFromSet { lists: vec![list], ..LearnedFromSet::default() };
-        learned.apply(&mut domains, (1, None), set);
+        learned.apply(&mut domains, (1, None), Some(Box::new(set)));
         assert!(learned.take_changed() && !learned.take_changed());
         assert_eq!(learned.lists, 2);
         (0..2).for_each(|index| learned.forget(index, &domains[index]));
@@ -243,9 +244,9 @@ mod tests {
         let mut domains = domains(2);
         let other = Session::udp(SocketAddr::from(([192, 0, 2, 2], 2055)));
         domains.insert(2, Domain::new(DomainKey { session: other, version: 9, domain: 0 }, &Limits::default()));
-        let changed = |changed| LearnedFromSet {
-            samplers: SamplersLearned { changed, ..SamplersLearned::default() },
-            ..LearnedFromSet::default()
+        let changed = |changed| {
+            let samplers = SamplersLearned { changed, ..SamplersLearned::default() };
+            Some(Box::new(LearnedFromSet { samplers, ..LearnedFromSet::default() }))
         };
         let changes = |learned: &LearnedOptions, domains: &Domains, now_ms| {
             [0, 1, 2].map(|index| learned.samplers_allowed(domains[index].key, Some(now_ms)).changes)

@@ -384,8 +384,8 @@ impl Decoder {
     /// Decodes a Data Set whose template is known.
     fn decode_set(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
         let exporters = &mut self.exporters;
-        let domain = &mut exporters.domains[index];
-        domain.templates.update_plan(id, body.len());
+        exporters.domains[index].templates.update_plan(id, body.len());
+        let domain = &exporters.domains[index];
         let Some(compiled) = domain.templates.get(id) else { return DecodedSets::WAITS };
         if compiled.template.is_options() {
             return self.decode_options(index, id, body, clock);
@@ -411,19 +411,9 @@ impl Decoder {
         };
         exporters.count_records(index, Counter::RecordsOptions, set.rows as u64);
         let errors = exporters.books.count_error(index, set.problem);
-        let left_out = [
-            (Counter::OptionsUnlisted, set.left_out.records),
-            (Counter::ApplicationsRefused, set.left_out.applications),
-        ];
-        exporters.books.count_all(index, left_out);
-        let records = set.rows as u32;
-        if let Some(learned) = set.learned {
-            exporters.books.count(index, Counter::SamplersRefused, learned.samplers.refused);
-            exporters.learned.apply(&mut exporters.domains, (index, limited_ms), *learned);
-        } else {
-            exporters.learned.share(&mut exporters.domains, index, &[]);
-        }
-        DecodedSets { records, templates: 0, errors, complete: errors == 0 }
+        exporters.books.count_left_out(index, &set);
+        exporters.learned.apply(&mut exporters.domains, (index, limited_ms), set.learned);
+        DecodedSets { records: set.rows as u32, templates: 0, errors, complete: errors == 0 }
     }
 
     /// Decodes sets that no longer wait, as many as a delivery holds.
@@ -499,7 +489,9 @@ impl Decoder {
     pub fn import_state_of(&mut self, octets: &[u8], is_own: impl Fn(SocketAddr) -> bool) -> Result<(), StateError> {
         // when there are too many, those heard last are learnt
         let (stored, read) = state::read(octets, is_own);
-        stored.into_iter().for_each(|domain| self.exporters.restore(domain));
+        for domain in stored {
+            self.exporters.restore(domain);
+        }
         self.exporters.take_changes();
         read
     }

@@ -102,7 +102,7 @@ impl<'a> Cell<'a> {
             Field::Duration if !style.plain => push_duration(text, self.span_ms(row)),
             Field::Duration | Field::DurationSeconds => push_seconds(text, self.span_ms(row), width(16)),
             Field::ProtocolName => push_protocol(text, number() as u8),
-            Field::Protocol if style.csv => push_u64(text, number()),
+            Field::Protocol | Field::AdjacentAs(_) if style.csv => push_u64(text, number()),
             Field::Protocol => push_left(text, 5, |text| {
                 if style.plain { push_u64(text, number()) } else { push_protocol(text, number() as u8) }
             }),
@@ -113,7 +113,6 @@ impl<'a> Cell<'a> {
             }
             Field::Port(port) => self.push_port(row, port, width(6), text),
             Field::Number(_, of) => push_u64_right(text, number(), width(of)),
-            Field::AdjacentAs(_) if style.csv => push_u64(text, number()),
             Field::AdjacentAs(_) => {
                 text.push(b' ');
                 push_u64_right(text, number(), 6);

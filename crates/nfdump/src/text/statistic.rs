@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use weir_flow::Column;
 
@@ -204,6 +204,28 @@ pub(super) fn push_json(
     }
 }
 
+/// How values that are no texts and no addresses are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ValueForm {
+    Number,
+    /// They are no numbers where they are null: addresses, MAC addresses.
+    Octets,
+    Hexadecimal,
+    /// Written as letters by 1.7.8.
+    Flags,
+}
+
+impl ValueForm {
+    fn of(values: Option<&ArrayRef>, statistic: &str) -> Self {
+        match statistic {
+            _ if values.is_some_and(|values| *values.data_type() == DataType::Binary) => Self::Octets,
+            "odid" | "opid" | "ethertype" => Self::Hexadecimal,
+            "flags" => Self::Flags,
+            _ => Self::Number,
+        }
+    }
+}
+
 /// The columns of a ranking that it is written from.
 struct Columns<'a> {
     numbers: Numbers<'a>,
@@ -212,11 +234,7 @@ struct Columns<'a> {
     texts: Option<&'a StringArray>,
     /// Marked for the hooks of `NfSen`, when they are asked for.
     is_address: bool,
-    /// Octets that are no numbers: addresses, MAC addresses.
-    is_octets: bool,
-    is_hex: bool,
-    /// Written as letters by 1.7.8.
-    is_flags: bool,
+    form: ValueForm,
     protocol: Option<Numbers<'a>>,
     start: Numbers<'a>,
     end: Numbers<'a>,
@@ -235,9 +253,7 @@ impl<'a> Columns<'a> {
             addresses: values.map_or_else(Addresses::absent, Addresses::new),
             texts: values.and_then(|values| values.as_string_opt::<i32>()),
             is_address: ranking.of_addresses,
-            is_octets: values.is_some_and(|values| *values.data_type() == DataType::Binary),
-            is_hex: matches!(ranking.statistic.as_str(), "odid" | "opid" | "ethertype"),
-            is_flags: ranking.statistic == "flags",
+            form: ValueForm::of(values, &ranking.statistic),
             protocol: has_protocol.then(|| Numbers::of(batch, Column::Protocol)),
             start: Numbers::of(batch, Column::Start),
             end: Numbers::of(batch, Column::End),
@@ -257,8 +273,10 @@ impl<'a> Columns<'a> {
             Some(octets) if width == 0 || octets.len() == 4 => push_address(text, Some(octets)),
             // nfdump cuts addresses as in lines, in a field that is one octet wider
             Some(octets) => push_address_right(text, Some(octets), if width == VALUE_WIDTHS[0] { 16 } else { width }),
-            None if self.is_octets => push_address(text, None),
-            None if self.is_hex => text.extend_from_slice(format!("{:#x}", self.numbers.or_zero(row)).as_bytes()),
+            None if self.form == ValueForm::Octets => push_address(text, None),
+            None if self.form == ValueForm::Hexadecimal => {
+                text.extend_from_slice(format!("{:#x}", self.numbers.or_zero(row)).as_bytes());
+            }
             None => push_u64(text, self.numbers.or_zero(row)),
         }
     }
@@ -299,7 +317,7 @@ impl<'a> Columns<'a> {
             text.push(TAG);
         }
         let start = text.len();
-        if self.is_flags && options.release.is_last() && !options.plain_numbers {
+        if self.form == ValueForm::Flags && options.release.is_last() && !options.plain_numbers {
             text.extend_from_slice(&tcp_flags_text(self.numbers.or_zero(row) as u16));
         } else {
             self.push_value(row, width, text);
