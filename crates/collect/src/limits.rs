@@ -28,8 +28,8 @@ pub struct Limits {
     /// Most templates of one Observation Domain; more are counted under `templates_refused`.
     pub templates_per_domain_max: usize,
     /// Most templates of all exporters together. For a new one, those of exporters that send nothing are dropped and
-    /// counted under `templates_evicted`; when there are none, the new one is counted under `templates_refused`. One source has as many
-    /// defined at once, those that come again as they were aside, and then a thousand in a second.
+    /// counted under `templates_evicted`; when there are none, the new one is counted under `templates_refused`. One source has twice as
+    /// many defined at once, those that come again as they were aside, and then a thousand in a second.
     pub templates_max: usize,
     /// Most fields of all templates together, of all exporters; the same happens as for `templates_max`.
     pub template_fields_max: usize,

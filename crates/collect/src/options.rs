@@ -122,10 +122,16 @@ pub(crate) struct RecordOrigin<'a> {
 }
 
 impl OptionsTable {
-    /// Begins a message of so many octets, or what is left of one.
+    /// Begins a message of so many octets.
     pub(crate) fn begin_message(&mut self, octets: usize) {
         self.rows_of_message = octets / ROW_OCTETS_MIN + FEW_ROWS;
         self.records_of_message = octets / RECORD_OCTETS_MIN + FEW_RECORDS;
+    }
+
+    /// Begins a set of so many octets of a message that has waited, of which there may be many.
+    pub(crate) fn begin_set_that_waited(&mut self, octets: usize) {
+        self.rows_of_message = octets / ROW_OCTETS_MIN + 1;
+        self.records_of_message = octets / RECORD_OCTETS_MIN + FEW_RECORDS / 4;
     }
 
     /// How many of so many records of a set are read.

@@ -170,9 +170,11 @@ impl OptionsPlan {
         number(self.system_init, records, last).map(|value| value as i64)
     }
 
-    /// What the records of a set are about, of which some report a sampling rate or not.
-    pub(crate) fn kind(&self, has_rate: bool) -> OptionsKind {
-        if self.kind != OptionsKind::Type && has_rate { OptionsKind::Sampler } else { self.kind }
+    /// What the records of a set are about, by whether the first one reports a sampling rate, which may be known.
+    pub(crate) fn kind(&self, records: Records<'_>, first_has_rate: Option<bool>) -> OptionsKind {
+        let has_rate = || records.len() > 0 && self.sampling.rate(records, 0).is_some();
+        let is_sampler = self.kind != OptionsKind::Type && first_has_rate.unwrap_or_else(has_rate);
+        if is_sampler { OptionsKind::Sampler } else { self.kind }
     }
 
     pub(crate) fn key(&self, kind: OptionsKind, records: Records<'_>, record: usize) -> Option<u64> {

@@ -84,7 +84,7 @@ counters! {
     RecordsStored "records_stored" "Flow records and flow samples that went to the archive.";
     RecordsOptions "records_options" "Options Data Records, read for what they report about the exporter.";
     Templates "templates" "Template Records and Options Template Records received, refreshes included.";
-    TemplatesRefused "templates_refused" "Templates beyond the limits: of one Observation Domain, of all together, or new and changed ones of one address beyond `templates_max` at once and a thousand in a second.";
+    TemplatesRefused "templates_refused" "Templates beyond the limits: of one Observation Domain, of all together, or new and changed ones of one address beyond twice `templates_max` at once and a thousand in a second.";
     TemplatesChanged "templates_changed" "Templates defined again with other fields: what came before was decoded by the old ones.";
     TemplatesExpired "templates_expired" "Templates forgotten because the exporter did not send them again in time.";
     TemplatesEvicted "templates_evicted" "Templates dropped for those of other exporters, because this one sent nothing to decode with them.";
@@ -105,7 +105,7 @@ counters! {
     SetsReserved "sets_reserved" "Sets with a Set ID that the standards reserve, skipped.";
     ListsUndecodable "lists_undecodable" "Lists in records (RFC 6313), or parts of them, whose Template is not known or that are damaged; they are kept as octets.";
     SamplersRefused "samplers_refused" "Samplers reported by Options Data Records beyond the limits on samplers; and changes of intervals beyond `samplers_max` of one address at once and a thousand in a second, whose flows have no interval until it is reported again.";
-    OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`: too many different ones came within an hour, many of fewer than 8 octets in a message, or more that are new or changed than 262,144 of one address at once and a thousand in a second. Of more than 64 with 1 or 2 octets not all are read.";
+    OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`: too many different ones came within an hour, many of fewer than 8 octets in a message, or more that are new or changed than 262,144 of one address at once and a thousand in a second. Of one message 64 are read, and one for each three octets.";
     DomainsEvicted "domains_evicted" "Times that the Observation Domain was forgotten because others wanted its place.";
     SpoolDamaged "spool_damaged" "Places in files of waiting Data Sets where something was damaged; not known per exporter.";
     DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way, or whose address has as many Observation Domains as one may have and sends of more new ones in a second than that, or which has more made on connections than twice `domains_max` at once and a thousand in a second; not known per exporter.";

@@ -308,4 +308,32 @@ mod tests {
         assert_eq!(without_empty_lists(&earlier.slice(1, 2)).as_ref(), now.slice(1, 2).as_ref());
         assert!(Arc::ptr_eq(&without_empty_lists(&now), &now), "nothing to do");
     }
+
+    #[test]
+    fn what_is_in_lists_keeps_its_place_among_what_is_not() {
+        let nested = |id, place| NestedElement { enterprise: 9, id, octets: &[1, 2, 3][..usize::from(id) % 4], place };
+        let mut column = ElementsColumn::default();
+        column.push(0, 1, &[7]);
+        column.end_row();
+        column.push(0, 291, &[3]);
+        column.extend_nested([nested(1, (0, 0)), nested(2, (0, 1))].into_iter());
+        column.push(0, 4, &[6]);
+        column.push_nested(9, 3, &[5, 5], (0, 2));
+        column.end_row();
+        column.extend_rows(2, [(0, 8, 1)].into_iter(), [&[1, 2][..]].into_iter());
+        let column = column.finish();
+        let row = elements_of_row(&column, 1);
+        let values: Vec<_> = row.iter().map(|value| (value.id, value.octets, value.place)).collect();
+        let expected = [
+            (291, &[3][..], None),
+            (1, &[1], Some((0, 0))),
+            (2, &[1, 2], Some((0, 1))),
+            (4, &[6], None),
+            (3, &[5, 5], Some((0, 2))),
+        ];
+        assert_eq!(values, expected);
+        let others = [0, 2, 3].map(|row| elements_of_row(&column, row));
+        assert!(others.iter().flatten().all(|value| value.place.is_none()));
+        assert_eq!(others.map(|row| row[0].octets.to_vec()), [[7], [1], [2]]);
+    }
 }

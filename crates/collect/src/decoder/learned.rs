@@ -158,6 +158,7 @@ impl LearnedOptions {
         domain.samplers.restore_sequences(samplers.sequences.into_iter().take(free));
         let free = samplers_free.saturating_sub(domain.samplers.len());
         domain.samplers.restore_filters(samplers.filters.into_iter().take(free));
+        domain.inspection.sampling(domain.samplers.only(), 0);
         self.samplers += domain.samplers.len();
         self.shares.take(domain.key.session.source.ip(), domain.samplers.len());
         domain.templates.learn_lists(lists);

@@ -423,7 +423,7 @@ impl Decoder {
         {
             self.exporters.books.count(index, Counter::SetsWaitingOut, 1);
             if self.exporters.domains[index].templates.has(id) {
-                self.tables.begin_message(set.body.len());
+                self.tables.begin_set_that_waited(set.body.len());
                 let decoded = self.decode_set(index, id, &set.body, &set.clock);
                 self.exporters.settle(index, set.number, decoded.known_records());
             } else {

@@ -74,9 +74,14 @@ impl Tables {
         (flows, options.chain(self.counters.iter_mut().filter_map(CounterRows::finish)).collect())
     }
 
-    /// Begins a message of so many octets, or what is left of one: rows of options are written according to them.
+    /// Begins a message of so many octets: options are read and written according to them.
     pub(super) fn begin_message(&mut self, octets: usize) {
         self.options.begin_message(octets);
+    }
+
+    /// The same of a set of a message that has waited.
+    pub(super) fn begin_set_that_waited(&mut self, octets: usize) {
+        self.options.begin_set_that_waited(octets);
     }
 
     /// Counts octets that were decoded, towards a full delivery.
@@ -155,8 +160,8 @@ impl Tables {
         domain.system_init_ms = system_init_ms;
         let lists = plan.lists_reported(records);
         let origin = RecordOrigin { key: domain.key, exporter: &domain.exporter };
-        let mut left_out =
-            self.options.append(origin, (template, plan, plan.kind(samplers.has_rate)), records, (clock, limited_ms));
+        let kind = plan.kind(records, samplers.first_has_rate);
+        let mut left_out = self.options.append(origin, (template, plan, kind), records, (clock, limited_ms));
         left_out.records += unread;
         let learned = LearnedFromSet { samplers, lists, system_init_changed };
         let learned = learned.is_any().then(|| Box::new(learned));

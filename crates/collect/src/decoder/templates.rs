@@ -15,6 +15,9 @@ use crate::waiting::set::SetKey;
 /// Domains looked at for templates that have expired, in one call.
 const SWEEP_DOMAINS: usize = 1_024;
 
+/// A source has so many times as many templates defined at once as there may be: those that it had, and those of a restart.
+const BURST_OF_ALL: usize = 2;
+
 /// Domains whose templates were evicted, and how many.
 pub(super) type Evicted = Vec<(u32, u64)>;
 
@@ -65,7 +68,7 @@ impl Templates {
             limits: limits.clone(),
             known: TemplateCount::default(),
             eviction: EvictionSearch::default(),
-            definitions: ChangeLimiter::of_burst(limits.templates_max),
+            definitions: ChangeLimiter::of_burst(limits.templates_max.saturating_mul(BURST_OF_ALL)),
             swept: 0,
             changes: Changes::default(),
         }
@@ -109,8 +112,20 @@ impl Templates {
             self.lend(context, index, id, &mut definition.evicted);
         } else {
             definition.refused = true;
+            self.refuse(context, index, (id, changed));
         }
         definition
+    }
+
+    /// Notes that a template was refused: its sets wait for the next one, and where it has changed, no other port has the old one any
+    /// more, by which they would be read.
+    fn refuse(&mut self, context: &mut TemplateContext<'_>, index: u32, (id, changed): (TemplateId, bool)) {
+        context.domains[index].templates.note_expected(id);
+        if changed {
+            for other in context.domains.other_ports(index) {
+                self.forget_one(&mut context.domains[other], id);
+            }
+        }
     }
 
     /// Learns a template that a process before this one knew. True if it was added.
@@ -330,9 +345,18 @@ mod tests {
         }
 
         fn define(&mut self, index: u32, fields: u16) -> Definition {
-            let mut context =
-                TemplateContext { domains: &mut self.domains, waiting: &mut self.waiting, now_ms: 0, limited_ms: None };
-            self.templates.define(&mut context, index, template(fields))
+            let (templates, mut context) = self.templates_and_context();
+            templates.define(&mut context, index, template(fields))
+        }
+
+        fn borrow(&mut self, index: u32) -> bool {
+            let (templates, mut context) = self.templates_and_context();
+            templates.borrow(&mut context, index, id(), &mut Vec::new())
+        }
+
+        fn templates_and_context(&mut self) -> (&mut Templates, TemplateContext<'_>) {
+            let Self { templates, domains, waiting } = self;
+            (templates, TemplateContext { domains, waiting, now_ms: 0, limited_ms: None })
         }
 
         fn fields_of(&self, index: u32) -> usize {
@@ -383,21 +407,25 @@ mod tests {
         let mut fixture = Fixture::new(3, &Limits::default());
         fixture.domains.group_by_port();
         fixture.define(0, 2);
-        let borrow = |fixture: &mut Fixture, index| {
-            let mut context = TemplateContext {
-                domains: &mut fixture.domains,
-                waiting: &mut fixture.waiting,
-                now_ms: 0,
-                limited_ms: None,
-            };
-            fixture.templates.borrow(&mut context, index, id(), &mut Vec::new())
-        };
-        assert!(borrow(&mut fixture, 1));
+        assert!(fixture.borrow(1));
         fixture.define(0, 3);
         assert_eq!((fixture.fields_of(1), fixture.fields_of(2)), (3, 0), "what was borrowed changes with its origin");
         fixture.define(2, 4);
         assert_eq!(fixture.fields_of(1), 0, "two ports disagree");
-        assert!(!borrow(&mut fixture, 1));
+        assert!(!fixture.borrow(1));
+    }
+
+    #[test]
+    fn what_was_before_a_refused_change_is_read_by_no_port() {
+        let mut fixture = Fixture::new(3, &Limits { template_fields_max: 6, ..Limits::default() });
+        fixture.domains.group_by_port();
+        fixture.define(0, 2);
+        fixture.define(2, 2);
+        assert!(fixture.borrow(1));
+        let definition = fixture.define(0, 7);
+        assert!(definition.changed && definition.refused);
+        assert_eq!([0, 1, 2].map(|index| fixture.fields_of(index)), [0; 3]);
+        assert!(!fixture.borrow(0) && !fixture.borrow(1));
     }
 
     #[test]

@@ -133,6 +133,11 @@ impl DomainTemplates {
         }
     }
 
+    /// Notes that a template with this ID is to come.
+    pub(crate) fn note_expected(&mut self, id: TemplateId) {
+        self.withdrawn.remove(&id);
+    }
+
     /// Whether records with this ID have no template and wait for none.
     pub(crate) fn is_withdrawn(&self, id: TemplateId) -> bool {
         self.withdrawn.contains(&id)
@@ -159,7 +164,7 @@ impl DomainTemplates {
     /// Adds a template with an ID that none has.
     pub(crate) fn insert(&mut self, template: Template, refreshed_ms: i64) {
         self.fields += template.fields().len();
-        self.withdrawn.remove(&template.id());
+        self.note_expected(template.id());
         let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms);
         compiled.lists_known = self.learned_lists.len();
         let kind = &mut self.kinds[usize::from(compiled.template.is_options())];

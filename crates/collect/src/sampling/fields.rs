@@ -1,7 +1,5 @@
 //! What the records of an options template say about samplers, and where they have it.
 
-use std::ops::Range;
-
 use weir_wire::{ElementId, ScopeType, Template};
 
 use super::part::{Part, Sampler};
@@ -160,19 +158,21 @@ impl SamplerFields {
         self.tells
     }
 
-    /// The records that tell anything. Where all of them are about the whole of the Observation Domain, the last one that has a rate
-    /// says what is in force, and records may be as short as an octet.
-    pub(super) fn telling(&self, records: Records<'_>) -> Range<usize> {
+    /// The records that tell anything. Where all of them are about the whole of the Observation Domain, the last one that has an
+    /// interval says what is in force, and a later one that sampling is off; records may be as short as an octet.
+    pub(super) fn telling(&self, records: Records<'_>) -> impl Iterator<Item = usize> + use<> {
         let is_of_whole = self.sampler.is_none()
             && self.algorithm.is_none()
             && self.domain.is_none()
             && self.subject == ScopeSubject::Whole;
         if !is_of_whole {
-            return 0..records.len();
+            return None.into_iter().chain(0..records.len());
         }
-        let has_interval = |record: usize| self.rate(records, record).is_some_and(|rate| rate.interval().is_some());
-        let last = (0..records.len()).rev().find(|record| has_interval(*record) || self.is_off(records, *record));
-        last.map_or(0..0, |record| record..record + 1)
+        let has_interval = |record: &usize| self.rate(records, *record).is_some_and(|rate| rate.interval().is_some());
+        let last = (0..records.len()).rev().find(|record| has_interval(record) || self.is_off(records, *record));
+        let Some(last) = last else { return None.into_iter().chain(0..0) };
+        let before = if has_interval(&last) { None } else { (0..last).rev().find(has_interval) };
+        before.into_iter().chain(last..last + 1)
     }
 
     /// The number of the sampler that a record names.

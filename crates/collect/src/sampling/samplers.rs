@@ -148,8 +148,8 @@ pub(crate) struct SamplersLearned {
     pub refused: u64,
     /// Rates of what no flow can be compared with.
     pub unmatched: u64,
-    /// Whether a record has a rate, new or not.
-    pub has_rate: bool,
+    /// Whether the first record has a rate, new or not; `None` where nobody has looked.
+    pub first_has_rate: Option<bool>,
 }
 
 impl SamplersLearned {
@@ -421,7 +421,9 @@ impl Samplers {
                 learned.note(&self.set_sequence(sequence, selectors, &may_add(learned.new)), &selectors);
             }
             let rate = fields.rate(records, record);
-            learned.has_rate |= rate.is_some();
+            if record == 0 {
+                learned.first_has_rate = Some(rate.is_some());
+            }
             let Some(interval) = rate.and_then(Rate::interval) else {
                 match fields.filter(records, record) {
                     Some((selector, true)) => {

@@ -158,7 +158,7 @@ impl<'a> SamplingInForce<'a> {
             // a record may be as small as this field
             let positions = records.located.field((*field).into());
             let sequences = (0..records.len()).map(|record| be_uint(records.octets(&positions, record)));
-            if records.len() < SEQUENCE_PLACES {
+            if records.len() < SEQUENCE_PLACES / 4 {
                 return sequences.for_each(|number| take(in_force(number.and_then(|it| samplers.of_sequence(it)))));
             }
             let mut recent = RecentSequences::of(samplers);

@@ -161,6 +161,26 @@ fn of_many_short_records_a_part_is_read_and_the_others_are_counted() {
     assert_eq!(total(&exporter, Counter::RecordsOptions), 4 * 600 + 4 * 400);
 }
 
+/// Sets that have waited are many of one message.
+#[test]
+fn sets_of_short_options_that_have_waited_have_few_rows_each() {
+    let mut exporter = live(Limits::default());
+    let selectors = template(256, &[(0, 302, 1)], 1);
+    // 100 sets of 8 records of an octet, each of another selector, in a message of 1,216 octets
+    let sets = (0..100_u8).flat_map(|set| {
+        let records = (0..8).map(move |record| set.wrapping_mul(8).wrapping_add(record));
+        [1, 0, 0, 12].into_iter().chain(records)
+    });
+    let sets: Vec<u8> = sets.collect();
+    let header = [&[0_u8, 10][..], &(16 + sets.len() as u16).to_be_bytes(), &[0; 8], &3_u32.to_be_bytes()].concat();
+    exporter.decoder.datagram(exporter.source, exporter.received_ms, &[header, sets].concat());
+    assert_eq!(exporter.decoder.statistics().sets_waiting, 100);
+    exporter.ipfix(3, &[&selectors], &[]);
+    let rows = options(&exporter.take()).num_rows();
+    assert!(rows <= 200, "{rows} rows, two of each set");
+    assert_eq!(total(&exporter, Counter::RecordsOptions), 800);
+}
+
 #[test]
 fn templates_that_change_without_end_are_refused_until_later() {
     let mut exporter = live(Limits { templates_max: 1_024, ..Limits::default() });
@@ -169,9 +189,10 @@ fn templates_that_change_without_end_are_refused_until_later() {
             (0..256).map(|id| template(256 + id, &[(0, 8, 4), (0, 1 + round % 2, 4)], 0)).collect();
         exporter.ipfix(3, &templates.iter().collect::<Vec<_>>(), &[]);
     };
-    (0..4).for_each(|round| define(&mut exporter, round));
+    // 256 new ones, and changes: twice 1,024
+    (0..8).for_each(|round| define(&mut exporter, round));
     assert_eq!(total(&exporter, Counter::TemplatesRefused), 0);
-    define(&mut exporter, 3);
+    define(&mut exporter, 7);
     assert_eq!(total(&exporter, Counter::TemplatesRefused), 0, "they come again as they were");
     let flow = template(600, &[(0, 8, 4), (0, 7, 2)], 0);
     exporter.ipfix(3, &[&flow], &[&[10, 0, 0, 1, 0, 80]]);

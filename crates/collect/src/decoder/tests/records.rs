@@ -373,6 +373,19 @@ fn options_are_written_when_they_are_new() {
     }
 }
 
+/// The first record says whether all of a set are samplers or interfaces.
+#[test]
+fn interfaces_of_which_some_are_sampled_have_their_names() {
+    let names = template(256, &[(0, 10, 4), (0, 82, 4), (0, 34, 4)], 1);
+    let reported = |id: u8, name: &str, interval: u8| [&[0, 0, 0, id], name.as_bytes(), &[0, 0, 0, interval]].concat();
+    let (plain, sampled) = (reported(1, "eth0", 0), reported(2, "eth1", 100));
+    for (records, kind) in [([&plain[..], &sampled], "interface"), ([&sampled[..], &plain], "sampler")] {
+        let mut exporter = Exporter::new();
+        exporter.ipfix(0, &[&names], &records);
+        assert_eq!(texts(&options(&exporter.take()), "kind"), vec![Some(kind.to_owned()); 2]);
+    }
+}
+
 /// Values of scopes as their types have them (RFC 7012 section 3.1); an applicationId is octets, however many it has.
 #[test]
 fn scopes_are_written_by_their_types() {

@@ -330,6 +330,26 @@ fn selection_sequences_have_the_product_of_the_rates_of_their_selectors() {
     assert_eq!(of_sequences(&mut exporter, &[&[1, 7], &[8, 5], &[8, 8]]), [Some(50), Some(65_536), None]);
 }
 
+/// Of many records the sequences that were looked up last are known again, by their whole numbers.
+#[test]
+fn each_of_many_records_has_the_rate_of_its_own_sequence() {
+    let mut exporter = Exporter::new();
+    let samplers = template(400, &[(0, 302, 2), (0, 34, 2)], 1);
+    let sequences = template(401, &[(0, 301, 2), (0, 302, 2)], 1);
+    let numbers = [1_u16, 257, 2, 513, 258, 9];
+    let both = |first: u16, second: u16| [first.to_be_bytes(), second.to_be_bytes()].concat();
+    for number in &numbers[..5] {
+        exporter.ipfix(0, &[&samplers], &[&both(*number, 3 * number)]);
+        exporter.ipfix(0, &[&sequences], &[&both(*number, *number)]);
+    }
+    let named = (0..300_usize).map(|record| numbers[record * record % 7 % 6]);
+    let records: Vec<[u8; 2]> = named.clone().map(u16::to_be_bytes).collect();
+    let records: Vec<&[u8]> = records.iter().map(<[u8; 2]>::as_slice).collect();
+    exporter.ipfix(0, &[&template(256, &[(0, 301, 2)], 0)], &records);
+    let expected: Vec<_> = named.map(|number| (number != 9).then_some(3 * u32::from(number))).collect();
+    assert_eq!(intervals(&mut exporter), expected);
+}
+
 #[test]
 fn a_selector_is_what_it_was_reported_as_last() {
     let mut exporter = Exporter::new();

@@ -139,10 +139,10 @@ fn samplers_beyond_the_limit_are_counted() {
     let change = SamplerChange { sampler: Sampler::Numbered(1), before: Some(9), now: 5 };
     assert_eq!(
         learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false),
-        SamplersLearned { changes: vec![change], changed: 1, has_rate: true, ..SamplersLearned::default() }
+        SamplersLearned { changes: vec![change], changed: 1, first_has_rate: Some(true), ..SamplersLearned::default() }
     );
     let learned = learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false);
-    assert_eq!(learned, SamplersLearned { has_rate: true, ..SamplersLearned::default() });
+    assert_eq!(learned, SamplersLearned { first_has_rate: Some(true), ..SamplersLearned::default() });
     assert_eq!(samplers.numbered(1), Some(5));
     // templates, and Selection Sequences
     let learned = learn(&mut samplers, 1, &[(145, 2), (34, 2)], &body, false);
@@ -169,7 +169,10 @@ fn filters_beyond_the_limit_are_counted() {
     let learned = learn(&mut samplers, 1, &fields, &body, false);
     assert_eq!((learned.new, learned.refused, learned.sequences_changed), (1_024, 6, true));
     assert_eq!((samplers.len(), samplers.only()), (1_024, None), "a filter is no sampler of the whole");
-    assert_eq!(learn(&mut samplers, 1, &fields, &body[..4], false), SamplersLearned::default());
+    assert_eq!(
+        learn(&mut samplers, 1, &fields, &body[..4], false),
+        SamplersLearned { first_has_rate: Some(false), ..SamplersLearned::default() }
+    );
     // one that has a rate is a filter no more, and keeps its place
     let learned = learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 9], false);
     assert_eq!((learned.new, learned.sequences_changed, samplers.len()), (1, true, 1_025));
@@ -251,4 +254,25 @@ proptest! {
             prop_assert_eq!(samplers.whole(Parts::default()), common);
         }
     }
+}
+
+/// Records about the whole of a domain: the last one that has an interval counts, and a later one by which sampling is off.
+#[test]
+fn of_records_about_the_same_the_last_one_counts() {
+    let after = |before: Option<u32>, records: &[u8]| {
+        let mut samplers = Samplers::default();
+        if let Some(interval) = before {
+            let _ = samplers.set(Sampler::Any, interval);
+        }
+        // a scope without octets
+        let learned = learn(&mut samplers, 1, &[(1, 0), (34, 1)], records, false);
+        (samplers.any, learned.changes.len())
+    };
+    assert_eq!(after(None, &[100, 50, 20]), (Some(20), 1));
+    assert_eq!(after(Some(20), &[100, 50, 20]), (Some(20), 0));
+    assert_eq!(after(None, &[100, 0]), (Some(OFF), 1), "it is known to be off");
+    assert_eq!(after(None, &[0, 0]), (None, 0), "what was never known is not");
+    assert_eq!(after(Some(7), &[0, 0]), (Some(OFF), 1));
+    assert_eq!(after(Some(7), &[0, 30, 0, 40]), (Some(40), 1));
+    assert_eq!(after(Some(7), &[]), (Some(7), 0));
 }
