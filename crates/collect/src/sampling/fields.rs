@@ -165,14 +165,17 @@ impl SamplerFields {
             && self.algorithm.is_none()
             && self.domain.is_none()
             && self.subject == ScopeSubject::Whole;
-        if !is_of_whole {
-            return None.into_iter().chain(0..records.len());
-        }
         let has_interval = |record: &usize| self.rate(records, *record).is_some_and(|rate| rate.interval().is_some());
-        let last = (0..records.len()).rev().find(|record| has_interval(record) || self.is_off(records, *record));
-        let Some(last) = last else { return None.into_iter().chain(0..0) };
-        let before = if has_interval(&last) { None } else { (0..last).rev().find(has_interval) };
-        before.into_iter().chain(last..last + 1)
+        let tells = |record: &usize| has_interval(record) || self.is_off(records, *record);
+        let (mut before, mut first, mut count) = (None, 0, records.len());
+        if is_of_whole {
+            let last = (0..records.len()).rev().find(tells);
+            (first, count) = last.map_or((0, 0), |last| (last, 1));
+            if last.is_some_and(|last| !has_interval(&last)) {
+                before = (0..first).rev().find(has_interval);
+            }
+        }
+        before.into_iter().chain((first..records.len()).take(count))
     }
 
     /// The number of the sampler that a record names.
