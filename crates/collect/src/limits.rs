@@ -111,6 +111,10 @@ pub(crate) const RESUMABLE_OCTETS: usize = 2 * (size_of::<SequenceKey>() + size_
 const LEARNED_LISTS_OCTETS: usize = (1 << 16) * 64;
 /// Octets of what each source may still change: domains of connections, templates and samplers.
 const CHANGE_LIMITS_OCTETS: usize = 3 * TABLE_OCTETS;
+/// IDs of templates that all domains together remember to be withdrawn. Data Sets of others wait for a template.
+pub(crate) const WITHDRAWN_OF_ALL_MAX: usize = 1 << 17;
+/// Octets of all of them: each is in a set of its domain, which has four places at least and is at least a quarter full.
+const WITHDRAWN_OCTETS: usize = WITHDRAWN_OF_ALL_MAX * 48;
 /// Octets of a set that waits on disk: its key here, and key and place in the index of the spool.
 const SPOOLED_OCTETS: usize = 448;
 
@@ -121,6 +125,7 @@ impl Limits {
         self.domains_max * (DOMAIN_OCTETS + self.duplicate_datagrams_max * DUPLICATE_OCTETS)
             + LEARNED_LISTS_OCTETS
             + CHANGE_LIMITS_OCTETS
+            + WITHDRAWN_OCTETS
             + self.sources_max * SOURCE_OCTETS
             + self.templates_max * TEMPLATE_OCTETS
             + self.template_fields_max * FIELD_OCTETS

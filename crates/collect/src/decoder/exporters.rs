@@ -215,7 +215,7 @@ impl Exporters {
             self.books.count(index, Counter::SetsExpired, dropped);
         }
         let domain = &mut self.domains[index];
-        self.templates.forget(domain, |_| true);
+        self.templates.forget_domain(domain);
         self.learned.forget(index, domain);
         self.sources.forget(domain);
         self.sequences.forget(domain);

@@ -8,6 +8,7 @@ use super::state::Changes;
 use crate::Limits;
 use crate::change_limit::ChangeLimiter;
 use crate::domain::{CompiledTemplate, Domain, EvictionPriority, TemplateCount, Usefulness};
+use crate::limits::WITHDRAWN_OF_ALL_MAX;
 use crate::rate::source_of;
 use crate::waiting::WaitingSets;
 use crate::waiting::set::SetKey;
@@ -54,6 +55,8 @@ pub(super) struct Templates {
     limits: Limits,
     known: TemplateCount,
     eviction: EvictionSearch,
+    /// IDs that all domains remember to be withdrawn.
+    withdrawn: usize,
     /// How many templates each source may have defined: one that has come as it was is none of them.
     definitions: ChangeLimiter,
     /// The domain last looked at for templates that have expired.
@@ -68,6 +71,7 @@ impl Templates {
             limits: limits.clone(),
             known: TemplateCount::default(),
             eviction: EvictionSearch::default(),
+            withdrawn: 0,
             definitions: ChangeLimiter::of_burst(limits.templates_max.saturating_mul(BURST_OF_ALL)),
             swept: 0,
             changes: Changes::default(),
@@ -120,7 +124,7 @@ impl Templates {
     /// Notes that a template was refused: its sets wait for the next one, and where it has changed, no other port has the old one any
     /// more, by which they would be read.
     fn refuse(&mut self, context: &mut TemplateContext<'_>, index: u32, (id, changed): (TemplateId, bool)) {
-        context.domains[index].templates.note_expected(id);
+        self.expect(&mut context.domains[index], id);
         if changed {
             for other in context.domains.other_ports(index) {
                 self.forget_one(&mut context.domains[other], id);
@@ -153,9 +157,20 @@ impl Templates {
     /// Forgets a template that its exporter has withdrawn.
     pub(super) fn withdraw(&mut self, domain: &mut Domain, id: TemplateId) {
         self.forget_one(domain, id);
-        if domain.key.session.transport.withdraws_in_order() {
-            domain.templates.note_withdrawn(id);
+        if domain.key.session.transport.withdraws_in_order() && self.withdrawn < WITHDRAWN_OF_ALL_MAX {
+            self.withdrawn += usize::from(domain.templates.note_withdrawn(id));
         }
+    }
+
+    /// Takes that a template is to come for sets that wait for it.
+    fn expect(&mut self, domain: &mut Domain, id: TemplateId) {
+        self.withdrawn -= usize::from(domain.templates.note_expected(id));
+    }
+
+    /// Forgets what is known of a domain that is about to be forgotten.
+    pub(super) fn forget_domain(&mut self, domain: &mut Domain) {
+        self.forget(domain, |_| true);
+        self.withdrawn -= domain.templates.withdrawn();
     }
 
     /// Forgets all templates of a kind, which their exporter has withdrawn.
@@ -251,6 +266,7 @@ impl Templates {
         {
             return false;
         }
+        self.expect(&mut domains[index], template.id());
         domains[index].templates.insert(template, refreshed_ms);
         self.known.templates += 1;
         self.known.fields += fields;
@@ -426,6 +442,34 @@ mod tests {
         assert!(definition.changed && definition.refused);
         assert_eq!([0, 1, 2].map(|index| fixture.fields_of(index)), [0; 3]);
         assert!(!fixture.borrow(0) && !fixture.borrow(1));
+    }
+
+    /// Whoever opens a connection can withdraw what nobody has defined.
+    #[test]
+    fn what_is_withdrawn_is_remembered_up_to_a_limit_and_until_its_domain_is_forgotten() {
+        let limits = Limits::default();
+        let mut fixture = Fixture::new(0, &limits);
+        let domains = WITHDRAWN_OF_ALL_MAX as u32 / 1_024 + 2;
+        for domain in 0..domains {
+            let source = SocketAddr::from(([192, 0, 2, 1], 4_739));
+            let session = Session { transport: crate::session::Transport::Tcp, source };
+            fixture.domains.insert(domain, Domain::new(DomainKey { session, version: 10, domain }, &limits));
+            for id in 0..1_100_u16 {
+                let id = TemplateId::new(256 + id).expect("id");
+                (0..2).for_each(|_| fixture.templates.withdraw(&mut fixture.domains[domain], id));
+            }
+        }
+        let known = |fixture: &Fixture| -> usize {
+            (0..domains).map(|domain| fixture.domains[domain].templates.withdrawn()).sum()
+        };
+        assert_eq!((fixture.templates.withdrawn, known(&fixture)), (WITHDRAWN_OF_ALL_MAX, WITHDRAWN_OF_ALL_MAX));
+        fixture.define(0, 1);
+        assert_eq!(
+            (fixture.templates.withdrawn, known(&fixture)),
+            (WITHDRAWN_OF_ALL_MAX - 1, WITHDRAWN_OF_ALL_MAX - 1)
+        );
+        (0..domains).for_each(|domain| fixture.templates.forget_domain(&mut fixture.domains[domain]));
+        assert_eq!(fixture.templates.withdrawn, 0);
     }
 
     #[test]

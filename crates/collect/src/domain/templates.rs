@@ -126,16 +126,19 @@ impl DomainTemplates {
     }
 
     /// Notes that the template with this ID was withdrawn, where messages come in order: no template to come is that of its next
-    /// records (RFC 7011 section 8.1).
-    pub(crate) fn note_withdrawn(&mut self, id: TemplateId) {
-        if self.withdrawn.len() < WITHDRAWN_MAX {
-            self.withdrawn.insert(id);
-        }
+    /// records (RFC 7011 section 8.1). Returns whether one ID more is remembered.
+    pub(crate) fn note_withdrawn(&mut self, id: TemplateId) -> bool {
+        self.withdrawn.len() < WITHDRAWN_MAX && self.withdrawn.insert(id)
     }
 
-    /// Notes that a template with this ID is to come.
-    pub(crate) fn note_expected(&mut self, id: TemplateId) {
-        self.withdrawn.remove(&id);
+    /// Notes that a template with this ID is to come. Returns whether one ID less is remembered.
+    pub(crate) fn note_expected(&mut self, id: TemplateId) -> bool {
+        self.withdrawn.remove(&id)
+    }
+
+    /// IDs that are remembered to be withdrawn.
+    pub(crate) fn withdrawn(&self) -> usize {
+        self.withdrawn.len()
     }
 
     /// Whether records with this ID have no template and wait for none.
@@ -161,10 +164,9 @@ impl DomainTemplates {
         self.fields
     }
 
-    /// Adds a template with an ID that none has.
+    /// Adds a template with an ID that none has and that was noted to be expected.
     pub(crate) fn insert(&mut self, template: Template, refreshed_ms: i64) {
         self.fields += template.fields().len();
-        self.note_expected(template.id());
         let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms);
         compiled.lists_known = self.learned_lists.len();
         let kind = &mut self.kinds[usize::from(compiled.template.is_options())];
