@@ -187,7 +187,8 @@ fn which_summaries(mut live: Vec<&SegmentSummary>, options: &ExpiryOptions, now_
     live.into_iter().cloned().collect()
 }
 
-fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
+/// Octets of all tails.
+pub(crate) fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
     let names = folder::names(&layout.tails())?;
     let lengths = names.iter().filter_map(|name| layout.tails().join(name).metadata().ok());
     Ok(lengths.map(|metadata| metadata.len()).sum())

@@ -39,8 +39,9 @@ pub struct ArchiveOptions {
     /// when the disk is full, it is had back from them, and meanwhile nothing is appended within it. Default: 1 GiB;
     /// more than a twentieth of the file system is taken as that.
     pub free_octets_min: u64,
-    /// The newest segments that stay when the oldest are removed for a full disk, in octets: when another program fills
-    /// the disk, removing ours does not help. Default: 1 GiB; more than a twentieth of the file system is taken as that.
+    /// The newest tails and segments that stay when the oldest are removed for a full disk, in octets: when another
+    /// program fills the disk, removing ours does not help. Default: 1 GiB; more than a twentieth of the file system is
+    /// taken as that.
     pub oldest_first_octets_min: u64,
 }
 

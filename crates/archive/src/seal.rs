@@ -1,6 +1,6 @@
 //! Sealing: a finished tail becomes segments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use weir_flow::{FlowBatch, Table};
 
 use crate::books::fold::BooksStep;
 use crate::civil::day_of_ms;
-use crate::frame::TailEnd;
+use crate::frame::{Scan, TailEnd};
 use crate::layout::Layout;
 use crate::manifest::{Edit, Manifest};
 use crate::order::{FlowOrder, flow_order};
-use crate::position::LOCAL;
+use crate::position::{LOCAL, TailNumber};
 use crate::segment::{Columns, Effort, RowDeliveries, Segment, SegmentOrigin, write_segment};
 use crate::tail::{FinishedTail, Stream, TailContents, TailFile, set_aside};
 use crate::tail_set::TailSet;
@@ -58,28 +58,12 @@ pub(crate) fn seal_tail(
         file = TailFile::open(&tail.path)?;
         scan = file.scan()?;
     }
+    sealed.read_time = began.elapsed();
     let mut written = Vec::new();
-    if let (Some(first), Some(last)) = (scan.frames.first(), scan.last()) {
-        let tails = TailSet::range(tail.number, tail.number);
-        let root = layout.shared_root();
-        let deliveries = Some(Arc::new(RowDeliveries::of_tail(tail.number, &scan.frames)));
-        let origin = SegmentOrigin { root, day: 0, tails, first: first.header.position, last, deliveries };
-        let streams = file.streams(&scan)?;
-        sealed.rows = scan.rows();
-        check_columns(&file, &streams[Table::Flows as usize])?;
-        sealed.read_time = began.elapsed();
-        let began = Instant::now();
-        let order = flow_order(&Columns::of_tail(Table::Flows, &file, &streams[Table::Flows as usize]))?;
-        sealed.order_time = began.elapsed();
-        let began = Instant::now();
-        let mut order = Some(order);
-        for (&table, streams) in Table::ALL.iter().zip(&streams) {
-            let columns = Columns::of_tail(table, &file, streams).folded(BooksStep::Minute)?;
-            // only flows come first, and only they have an order of their own
-            let order = order.take().unwrap_or_else(|| FlowOrder::as_received(columns.rows()));
-            written.extend(write_days(layout, options, &columns, order, &origin)?);
-        }
-        sealed.write_time = began.elapsed();
+    if !scan.frames.is_empty() {
+        let wrote = write_tables(layout, options, tail.number, (&file, &scan), &mut written, &mut sealed);
+        // what is of no use must not hold the last room that there is
+        wrote.inspect_err(|_| discard(&written))?;
     }
     let segments = place(written)?;
     sealed.segments = segments.len() as u64;
@@ -94,6 +78,45 @@ pub(crate) fn seal_tail(
         other => other.map_err(Action::RemoveTail.failed(&tail.path))?,
     }
     Ok(sealed)
+}
+
+/// Writes the segments of all tables of a tail; what is written when one fails is in `written`.
+fn write_tables(
+    layout: &Layout,
+    options: &ArchiveOptions,
+    number: TailNumber,
+    (file, scan): (&TailFile, &Scan),
+    written: &mut Vec<WrittenSegment>,
+    sealed: &mut SealReport,
+) -> Result<(), ArchiveError> {
+    let began = Instant::now();
+    let (Some(first), Some(last)) = (scan.frames.first(), scan.last()) else { return Ok(()) };
+    let deliveries = Some(Arc::new(RowDeliveries::of_tail(number, &scan.frames)));
+    let tails = TailSet::range(number, number);
+    let origin =
+        SegmentOrigin { root: layout.shared_root(), day: 0, tails, first: first.header.position, last, deliveries };
+    let streams = file.streams(scan)?;
+    sealed.rows = scan.rows();
+    check_columns(file, &streams[Table::Flows as usize])?;
+    sealed.read_time += began.elapsed();
+    let began = Instant::now();
+    let order = flow_order(&Columns::of_tail(Table::Flows, file, &streams[Table::Flows as usize]))?;
+    sealed.order_time = began.elapsed();
+    let began = Instant::now();
+    let mut order = Some(order);
+    for (&table, streams) in Table::ALL.iter().zip(&streams) {
+        let columns = Columns::of_tail(table, file, streams).folded(BooksStep::Minute)?;
+        // only flows come first, and only they have an order of their own
+        let order = order.take().unwrap_or_else(|| FlowOrder::as_received(columns.rows()));
+        write_days(layout, options, &columns, order, &origin, written)?;
+    }
+    sealed.write_time = began.elapsed();
+    Ok(())
+}
+
+/// Removes what was written and will not count; the next process that opens the archive does it otherwise.
+fn discard(written: &[WrittenSegment]) {
+    written.iter().for_each(|(path, _)| drop(disk::remove(path)));
 }
 
 /// Commits what a tail became. It may be committed already, by an attempt that failed after that: false then.
@@ -124,17 +147,18 @@ fn write_days(
     columns: &Columns<'_>,
     mut order: FlowOrder,
     origin: &SegmentOrigin,
-) -> Result<Vec<WrittenSegment>, ArchiveError> {
-    let mut written = Vec::new();
+    written: &mut Vec<WrittenSegment>,
+) -> Result<(), ArchiveError> {
     for (day, rows) in split_by_day(columns, std::mem::take(&mut order.rows))? {
         let table = columns.table();
         let path = layout.tmp().join(format!("{}-{:016}-{day}", table.name(), origin.tails.first()));
         let effort = Effort::sealing(options);
         let origin = SegmentOrigin { day, ..origin.clone() };
-        let segment = write_segment(&path, columns, &rows, &order, origin, options.row_group_rows_max, effort)?;
+        let segment = write_segment(&path, columns, &rows, &order, origin, options.row_group_rows_max, effort);
+        let segment = segment.inspect_err(|_| drop(disk::remove(&path)))?;
         written.push((path, segment));
     }
-    Ok(written)
+    Ok(())
 }
 
 /// Rows by the UTC day of the time that partitions the table, the order kept within each day.
@@ -161,21 +185,25 @@ fn split_by_day(columns: &Columns<'_>, order: Vec<u32>) -> Result<BTreeMap<i64, 
 }
 
 /// Moves segments into their places and makes that durable. A segment whose name is taken, by one of the same tails that
-/// does not count any more, gets another.
-pub(crate) fn place(written: Vec<WrittenSegment>) -> Result<Vec<Segment>, ArchiveError> {
-    let mut placed = Vec::with_capacity(written.len());
-    let mut partitions = std::collections::BTreeSet::new();
-    for (path, mut segment) in written {
+/// does not count any more, gets another. When one cannot be moved all are removed: they are written again.
+pub(crate) fn place(mut written: Vec<WrittenSegment>) -> Result<Vec<Segment>, ArchiveError> {
+    move_all(&mut written).inspect_err(|_| discard(&written))?;
+    Ok(written.into_iter().map(|(_, segment)| segment).collect())
+}
+
+/// The path of each is its place then.
+fn move_all(written: &mut [WrittenSegment]) -> Result<(), ArchiveError> {
+    let mut partitions = BTreeSet::new();
+    for (path, segment) in written {
         let partition = segment.partition();
         folder::create(&partition)?;
-        while !move_to(&path, &segment.path())? {
+        while !move_to(path, &segment.path())? {
             segment.generation += 1;
         }
+        *path = segment.path();
         partitions.insert(partition);
-        placed.push(segment);
     }
-    partitions.iter().try_for_each(|partition| folder::sync(partition))?;
-    Ok(placed)
+    partitions.iter().try_for_each(|partition| folder::sync(partition))
 }
 
 /// Moves a file that was written into the place of a segment, unless a file is there: false then. Whose that is, and whether it

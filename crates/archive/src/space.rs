@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 
-use crate::expiry::write_late;
+use crate::expiry::{tail_octets, write_late};
 use crate::layout::Layout;
-use crate::manifest::{Edit, SegmentKey};
+use crate::manifest::{Edit, Manifest, SegmentKey};
 use crate::summaries::SegmentSummary;
 use crate::summaries::keep::{SummaryCounts, SummaryWriter, WaitingSummary};
 use crate::upkeep::{PendingLimits, Upkeep, now_ms};
@@ -19,8 +19,11 @@ const RESERVE_PART_MAX: u64 = 20;
 /// Room kept for the books, some thousand of their lines.
 const BOOKS_OCTETS: u64 = 1 << 20;
 
-/// It is at most this part of its file system.
-const BOOKS_PART_MAX: u64 = 64;
+/// Room kept for commits, so that what goes from a full disk can be said.
+const COMMITS_OCTETS: u64 = 256 << 10;
+
+/// Each of the two is at most this part of its file system.
+const KEPT_PART_MAX: u64 = 64;
 
 /// Free space of a file system, for those who are not root, in octets.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +48,10 @@ impl Space {
     fn reserve(self, octets: u64) -> u64 {
         octets.min(self.total / RESERVE_PART_MAX)
     }
+
+    fn kept(self, octets: u64) -> u64 {
+        octets.min(self.total / KEPT_PART_MAX)
+    }
 }
 
 /// Keeps room for what the books have to say of flows that a full disk did not take. Where there is none, or the file system
@@ -52,7 +59,7 @@ impl Space {
 pub(crate) fn keep_reserve(layout: &Layout) {
     let path = layout.reserve();
     let Ok(space) = Space::at(layout.root()) else { return };
-    let octets = BOOKS_OCTETS.min(space.total / BOOKS_PART_MAX);
+    let octets = space.kept(BOOKS_OCTETS);
     if std::fs::metadata(&path).map_or(0, |found| found.len()) < octets {
         let _ = disk::reserve(&path, octets);
     }
@@ -61,6 +68,13 @@ pub(crate) fn keep_reserve(layout: &Layout) {
 /// Gives this space back to the disk.
 pub(crate) fn release_reserve(layout: &Layout) {
     let _ = disk::remove(&layout.reserve());
+}
+
+/// Keeps room for commits on a full disk, in the same way.
+pub(crate) fn keep_commits_reserve(manifest: &Manifest, root: &Path) {
+    if let Ok(space) = Space::at(root) {
+        manifest.keep_reserve(space.kept(COMMITS_OCTETS));
+    }
 }
 
 /// Free space of the file system of a folder, in octets.
@@ -96,8 +110,9 @@ pub(crate) struct FreedSpace {
 
 /// Removes files until the reserve is there again, at least one: first those that do not count any more, then the
 /// oldest segments, whose rollups are kept where there is room for them, and in the end the oldest summaries. The
-/// newest segments stay, so many octets as the options say: another program that fills the disk must not empty the
-/// archive.
+/// newest stay, so many octets as the options say: another program that fills the disk must not empty the archive. Tails
+/// are the newest of all. Where they are as much, all older segments go for the one that the next of them becomes: the
+/// disk would be full of tails for ever.
 pub(crate) fn make_room(
     upkeep: &mut Upkeep,
     options: &ArchiveOptions,
@@ -108,7 +123,7 @@ pub(crate) fn make_room(
     let root = upkeep.layout.root().to_owned();
     let enough = |freed: &FreedSpace| Ok(freed.files > 0 && !Space::at(&root)?.is_short(0, options));
     let floor = Space::at(&root)?.reserve(options.oldest_first_octets_min);
-    let mut octets_left = upkeep.state().octets();
+    let mut octets_left = upkeep.state().octets() + tail_octets(&upkeep.layout)?;
     let oldest: Vec<Segment> = upkeep.state().oldest_first().into_iter().cloned().collect();
     for segment in oldest {
         if enough(&freed)? {

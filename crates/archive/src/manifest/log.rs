@@ -50,7 +50,6 @@ const CHECKPOINT: &str = "checkpoint";
 const SUFFIX: &str = ".edit";
 /// A file that is removed when the disk is full, so that a commit can say what goes.
 const RESERVE: &str = "reserve";
-const RESERVE_OCTETS: usize = 256 << 10;
 
 /// The manifest as one reader or writer knows it.
 #[derive(Debug, Clone)]
@@ -266,14 +265,14 @@ impl Manifest {
         Ok(false)
     }
 
-    /// Reserves space for some commits on a full disk, as far as there is space now.
-    pub(crate) fn keep_reserve(&self) {
+    /// Reserves so many octets for commits on a full disk, as far as there is space now.
+    pub(crate) fn keep_reserve(&self, octets: u64) {
         let path = self.folder.join(RESERVE);
-        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == RESERVE_OCTETS as u64) {
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() >= octets) {
             return;
         }
         // Nothing depends on it, so a failure is no error; half a reserve is none.
-        if fs::write(&path, vec![0; RESERVE_OCTETS]).is_err() {
+        if fs::write(&path, vec![0; octets as usize]).is_err() {
             let _ = fs::remove_file(&path);
         }
     }

@@ -111,7 +111,7 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
         maintenance.merge_from = Instant::now() + maintenance.compaction.last_time * (100 - busy) / busy;
     }
     count_pending(shared, &upkeep);
-    upkeep.manifest.keep_reserve();
+    space::keep_commits_reserve(&upkeep.manifest, shared.layout.root());
     maintenance.manifest = Some(upkeep.manifest.clone());
     // the rest after a long merge must not keep from expiring what is over the limit meanwhile
     let rest = maintenance.merge_from.saturating_duration_since(Instant::now());

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use weir_archive::{Action, ArchiveError, ArchiveOptions, CompactionOptions, Position, Snapshot, WhenFull, Writer};
+use weir_archive::{
+    Action, ArchiveError, ArchiveOptions, CompactionOptions, Position, SealRetries, Snapshot, WhenFull, Writer,
+};
 use weir_flow::Table;
 
 use crate::numbered::{batches, check, delivery, numbers, rows_up_to};
@@ -135,6 +137,50 @@ fn the_oldest_go_when_the_disk_is_full() {
     assert!(first > 0);
     assert_eq!(found, (first..rows_up_to(Position::new(3000))).collect::<Vec<_>>());
     assert_eq!(weir_archive::check(&archive, false, |_| {}).expect("checked").findings, []);
+}
+
+#[test]
+fn tails_are_among_the_newest_that_stay() {
+    let Some(disk) = SmallDisk::mount("2m") else { return };
+    let archive = disk.path().join("archive");
+    let none = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+    let soon = Duration::from_millis(10);
+    let options = ArchiveOptions {
+        segment_rows_max: 200,
+        when_full: WhenFull::OldestFirst,
+        upkeep_interval: soon,
+        seal_retries: SealRetries { interval: soon, ..SealRetries::default() },
+        compaction: none,
+        ..ArchiveOptions::default()
+    };
+    let append = |deliveries: std::ops::RangeInclusive<u64>| {
+        let (mut writer, _) = Writer::open(&archive, options).expect("an archive");
+        for number in deliveries {
+            writer.append(delivery(Position::new(number))).expect("room");
+        }
+        writer
+    };
+    append(1..=100).close().expect("sealed");
+    drop(append(101..=130));
+    // As much as is left alone of the newest is in a tail, and there is no room for the segments that it becomes.
+    let ballast = disk.path().join("ballast");
+    let _ = fs::write(&ballast, vec![1; 2 << 20]);
+    let written = fs::File::options().write(true).open(&ballast).expect("the ballast");
+    written.set_len(written.metadata().expect("its length").len() - (16 << 10)).expect("shorter");
+    let (writer, _) = Writer::open(&archive, options).expect("an archive");
+    let until = Instant::now() + Duration::from_mins(1);
+    while writer.statistics().tails_sealed == 0 {
+        assert!(Instant::now() < until, "no room is made: {:?}", writer.statistics());
+        std::thread::sleep(soon);
+    }
+    let statistics = writer.close().expect("sealed").statistics;
+    assert!(statistics.segments_removed_for_room > 0, "{statistics:?}");
+    let snapshot = Snapshot::open(&archive).expect("a snapshot");
+    let mut found = numbers(&batches(&snapshot, Table::Flows), "flow_id");
+    found.sort_unstable();
+    let expected = *found.first().expect("flows")..rows_up_to(Position::new(130));
+    assert!(expected.start <= rows_up_to(Position::new(100)), "{expected:?}");
+    assert_eq!(found, expected.collect::<Vec<_>>());
 }
 
 #[test]
