@@ -222,6 +222,8 @@ pub struct Collector {
     servers: SecureServers,
     /// Failures to store the state.
     unwritten: Arc<WriteFailures>,
+    /// Writes of data that wait for their Template that have failed.
+    unspooled: Arc<WriteFailures>,
     /// `None` once the collector has ended.
     deliveries: Option<Receiver<Delivery>>,
 }
@@ -310,6 +312,8 @@ impl Drops {
 
 /// Failed attempts to store the state are counted under this name, among the problems of decoders.
 const UNWRITTEN: &str = "state_unwritten";
+/// And Data Sets that could not be written to wait on disk under this one.
+const UNSPOOLED: &str = "spool_unwritten";
 /// How often the kernel's drop counters are read.
 pub(crate) const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -360,6 +364,7 @@ impl Collector {
                 .collect(),
             servers: std::mem::take(&mut listening.servers),
             unwritten: persistence.failures,
+            unspooled: persistence.spool_failures,
             deliveries: Some(from_decoders),
             shared,
         };
@@ -403,7 +408,8 @@ impl Collector {
 
     /// A warning since the start, returned once; a line, perhaps with a hint.
     pub fn take_notice(&self) -> Option<String> {
-        self.unwritten.take_notice().or_else(|| self.shared.tally.take_notice())
+        let of_writes = self.unwritten.take_notice().or_else(|| self.unspooled.take_notice());
+        of_writes.or_else(|| self.shared.tally.take_notice())
     }
 
     /// Takes the networks of these options for those who may send from now on, and reads the files of certificates again.
@@ -421,7 +427,8 @@ impl Collector {
     pub fn statistics(&self) -> Vec<DecoderStatistics> {
         let mut statistics: Vec<_> = lock(&self.shared.statistics).iter().flatten().cloned().collect();
         let mut problems = self.shared.tally.problems();
-        problems.extend(Some((UNWRITTEN, self.unwritten.count())).filter(|(_, count)| *count > 0));
+        let unwritten = [(UNWRITTEN, self.unwritten.count()), (UNSPOOLED, self.unspooled.count())];
+        problems.extend(unwritten.into_iter().filter(|(_, count)| *count > 0));
         if !problems.is_empty() {
             statistics.push(DecoderStatistics { problems, ..Decoder::new(Limits::default()).statistics() });
         }
@@ -452,8 +459,9 @@ impl Collector {
         let Some(deliveries) = &self.deliveries else { return self.ended() };
         if self.receivers.iter().any(JoinHandle::is_finished)
             || self.acceptors.iter().chain(&self.decoders).any(JoinHandle::is_finished)
+            || self.keepers.iter().chain(&self.relay).any(JoinHandle::is_finished)
         {
-            // one socket that has ended ends the others; the error is returned when all has been handed on
+            // one thread that has ended ends the others; the error is returned when all has been handed on
             self.stop();
         }
         match deliveries.recv_timeout(wait) {

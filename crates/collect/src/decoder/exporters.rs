@@ -457,6 +457,9 @@ impl Exporters {
                 None => self.books.ledger.count_forgotten(key.domain, Counter::SetsExpired, sets),
             }
         }
+        if effect.is_given_back {
+            self.move_waiting(self.time.age_ms);
+        }
         if effect.damaged > 0 {
             self.books.ledger.count_unassigned(Counter::SpoolDamaged, effect.damaged);
         }

@@ -101,18 +101,30 @@ impl Segment {
         Ok(Some((segment, found, damaged)))
     }
 
-    fn came(&mut self, received_ms: i64) {
+    fn came(&mut self, at_ms: i64) {
         self.waiting += 1;
-        self.newest_ms = self.newest_ms.max(received_ms);
-        self.oldest_ms = self.oldest_ms.min(received_ms);
+        self.newest_ms = self.newest_ms.max(at_ms);
+        self.oldest_ms = self.oldest_ms.min(at_ms);
     }
 
-    /// Appends a set. Returns its offset.
-    pub(super) fn append(&mut self, key: SetKey, set: &WaitingSet, buffer: &mut Vec<u8>) -> io::Result<u32> {
+    /// Says that no set came later: one that is said to was stamped by a clock that was ahead.
+    pub(super) fn came_before(&mut self, now_ms: i64) {
+        self.newest_ms = self.newest_ms.min(now_ms);
+        self.oldest_ms = self.oldest_ms.min(now_ms);
+    }
+
+    /// Appends a set that came at this time. Returns its offset.
+    pub(super) fn append(
+        &mut self,
+        key: SetKey,
+        set: &WaitingSet,
+        at_ms: i64,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<u32> {
         buffer.clear();
         write(buffer, key, set);
         let offset = self.append_octets(buffer)?;
-        self.came(set.clock.received_ms);
+        self.came(at_ms);
         Ok(offset)
     }
 
@@ -177,7 +189,7 @@ mod tests {
         let key = SetKey { domain, template: TemplateId::new(256).expect("id") };
         let clock = MessageClock { received_ms: 1, export_ms: 1, uptime_ms: None };
         let set = WaitingSet { clock, body: vec![0; 100].into(), number: UNNUMBERED };
-        let error = segment.append(key, &set, &mut Vec::new()).expect_err("full");
+        let error = segment.append(key, &set, 1, &mut Vec::new()).expect_err("full");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert_eq!((segment.length, segment.waiting), (0, 0));
     }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::segment::{self, Segment};
 use super::{Answer, Request};
 use crate::Limits;
+use crate::age::AgeClock;
 use crate::waiting::SpoolAnswer;
 use crate::waiting::set::{SetKey, UNNUMBERED, WaitingSet};
 use crate::waiting::spooled::SpoolRequest;
@@ -41,7 +42,7 @@ pub struct SpoolStatistics {
     pub sets: usize,
     /// Octets of the files.
     pub octets: u64,
-    /// Sets that could not be written; they are among those dropped.
+    /// Sets that could not be written, and were given back, and marks in files.
     pub writes_failed: u64,
     /// Places in files that were damaged.
     pub damaged: u64,
@@ -76,7 +77,18 @@ pub struct Spool {
     decoders: u16,
     buffer: Vec<u8>,
     found_damaged: u64,
+    /// By which sets grow old; without it they do by the times at which they are said to have come.
+    ages: Option<AgeClock>,
+    /// Why a set could not be written, until one can.
+    failure: Option<WriteFailure>,
     statistics: SpoolStatistics,
+}
+
+/// Why sets cannot be written.
+#[derive(Debug)]
+struct WriteFailure {
+    /// `None` once it was asked for.
+    error: Option<io::Error>,
 }
 
 impl Spool {
@@ -95,6 +107,8 @@ impl Spool {
             decoders: decoders.max(1),
             buffer: Vec::new(),
             found_damaged: 0,
+            ages: None,
+            failure: None,
             statistics: SpoolStatistics::default(),
         };
         let mut paths: Vec<_> = fs::read_dir(folder)
@@ -133,6 +147,35 @@ impl Spool {
         self.statistics.damaged += places;
     }
 
+    /// From now on sets grow old by a clock that cannot be set. None of those that were found came later than now.
+    pub(super) fn keep_ages(&mut self) {
+        let mut ages = AgeClock::start();
+        let now_ms = ages.now();
+        self.segments.iter_mut().for_each(|segment| segment.came_before(now_ms));
+        self.ages = Some(ages);
+    }
+
+    /// Drops what has waited too long, by that clock.
+    pub(super) fn expire_now(&mut self, answer: &mut dyn FnMut(u16, Answer) -> bool) {
+        if let Some(now_ms) = self.ages.as_mut().map(AgeClock::now) {
+            self.expire(now_ms, answer);
+        }
+    }
+
+    /// When a set came that is put now, by that clock. One that had waited too long would not have been put: where its time says
+    /// so, the system's clock was set since.
+    fn came_at(&mut self, received_ms: i64) -> i64 {
+        let age_ms_max = i64::from(self.limits.waiting_secs_max) * 1000;
+        let Some(ages) = &mut self.ages else { return received_ms };
+        let (now_ms, at_ms) = (ages.now(), ages.at(received_ms));
+        if now_ms.saturating_sub(at_ms) > age_ms_max { now_ms } else { at_ms }
+    }
+
+    /// Why sets cannot be written, returned once for all that fail one after the other.
+    pub(super) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.as_mut().and_then(|failure| failure.error.take())
+    }
+
     /// What waits and what went wrong.
     pub fn statistics(&self) -> SpoolStatistics {
         self.statistics
@@ -152,7 +195,7 @@ impl Spool {
     /// Does what a decoder asks. `answer` hands an answer to a decoder, and is false when that decoder has ended.
     pub fn serve(&mut self, decoder: u16, request: Request, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         match request.0 {
-            SpoolRequest::Put(key, sets) => sets.for_each(|set| self.put(decoder, key, &set, answer)),
+            SpoolRequest::Put(key, sets) => sets.for_each(|set| self.put(decoder, key, set, answer)),
             SpoolRequest::Recall(key) => self.recall(decoder, key, answer),
         }
         self.report_damaged(answer);
@@ -170,28 +213,33 @@ impl Spool {
         }
     }
 
-    fn put(&mut self, decoder: u16, key: SetKey, set: &WaitingSet, answer: &mut dyn FnMut(u16, Answer) -> bool) {
+    fn put(&mut self, decoder: u16, key: SetKey, set: WaitingSet, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         while !self.segments.is_empty()
             && (self.statistics.octets >= self.limits.spool_octets_max
                 || self.statistics.sets >= self.limits.spool_sets_max)
         {
             self.drop_segment(0, answer);
         }
+        let came_ms = self.came_at(set.clock.received_ms);
         let written = self.segment().and_then(|()| {
             let Some(segment) = self.segments.back_mut() else { return Err(io::ErrorKind::NotFound.into()) };
             let before = segment.length;
-            let offset = segment.append(key, set, &mut self.buffer)?;
+            let offset = segment.append(key, &set, came_ms, &mut self.buffer)?;
             let place = Place { segment: segment.number, offset, owner: Some(decoder), number: set.number };
             Ok((place, segment.length - before))
         });
-        if let Ok((place, octets)) = written {
-            self.statistics.octets += octets;
-            self.statistics.sets += 1;
-            self.sets.entry(key).or_default().push_back(place);
-        } else {
-            // a full disk; what was there may have been dropped since, so the next is tried again
-            self.statistics.writes_failed += 1;
-            answer(decoder, Answer(SpoolAnswer::Dropped(key, vec![set.number])));
+        match written {
+            Ok((place, octets)) => {
+                self.statistics.octets += octets;
+                self.statistics.sets += 1;
+                self.sets.entry(key).or_default().push_back(place);
+                self.failure = None;
+            }
+            Err(error) => {
+                self.statistics.writes_failed += 1;
+                self.failure.get_or_insert(WriteFailure { error: Some(error) });
+                answer(decoder, Answer(SpoolAnswer::GivenBack(key, set)));
+            }
         }
     }
 
@@ -203,7 +251,13 @@ impl Spool {
         if self.begun && self.segments.back().is_some_and(has_room) {
             return Ok(());
         }
-        let segment = Segment::create(&self.folder, self.next_number)?;
+        let segment = match Segment::create(&self.folder, self.next_number) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&self.folder)?;
+                Segment::create(&self.folder, self.next_number)?
+            }
+            created => created?,
+        };
         self.next_number += 1;
         self.statistics.octets += segment.length;
         self.segments.push_back(segment);

@@ -5,14 +5,15 @@
 //! memory.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 
 use super::{Answer, Request, Spool, SpoolError};
-use crate::age::AgeClock;
+use crate::state::file::WriteFailures;
 use crate::{Decoder, Limits};
 
 /// Requests, and answers for each decoder, on their way.
@@ -37,6 +38,7 @@ pub(crate) fn start(
     folder: &Path,
     limits: &Limits,
     decoders: usize,
+    failures: Arc<WriteFailures>,
 ) -> Result<(io::Result<JoinHandle<()>>, Vec<SpoolPort>), SpoolError> {
     let mut spool = Spool::open(folder, limits, decoders as u16)?;
     let (requests, from_decoders) = bounded(QUEUE_MAX);
@@ -46,24 +48,56 @@ pub(crate) fn start(
             (sender, SpoolPort { decoder, requests: requests.clone(), answers, next: None })
         })
         .unzip();
-    let work = move || serve(&mut spool, &from_decoders, &senders);
+    let failures = Failures { path: folder.to_owned(), counted: 0, failures };
+    let work = move || serve(&mut spool, &from_decoders, &senders, failures);
     Ok((thread::Builder::new().name("weir-spool".to_owned()).spawn(work), ports))
 }
 
-fn serve(spool: &mut Spool, requests: &Receiver<(u16, Request)>, senders: &[Sender<Answer>]) {
+/// Failed attempts to write, as they are counted and said.
+struct Failures {
+    path: PathBuf,
+    /// How many are counted.
+    counted: u64,
+    failures: Arc<WriteFailures>,
+}
+
+impl Failures {
+    fn look(&mut self, spool: &mut Spool) {
+        let failed = spool.statistics().writes_failed;
+        if failed == self.counted {
+            return;
+        }
+        self.failures.count_more(failed - self.counted);
+        self.counted = failed;
+        if let Some(error) = spool.take_failure() {
+            self.failures.say(format!(
+                "cannot write data that wait for their Template to {}: {error}; they wait in memory, as many as there is room \
+                 for, and the disk is tried again in a minute\nhint: free space on the disk, or set another folder with \
+                 state",
+                self.path.display()
+            ));
+        }
+    }
+}
+
+fn serve(spool: &mut Spool, requests: &Receiver<(u16, Request)>, senders: &[Sender<Answer>], mut failures: Failures) {
     let mut answer_to = |decoder: u16, answer| {
         senders.get(usize::from(decoder)).is_some_and(|sender: &Sender<Answer>| sender.send(answer).is_ok())
     };
     spool.report_found(&mut answer_to);
-    let (mut due, mut ages) = (Instant::now() + EXPIRE_INTERVAL, AgeClock::start());
+    spool.keep_ages();
+    let mut due = Instant::now() + EXPIRE_INTERVAL;
     loop {
         match requests.recv_deadline(due) {
-            Ok((decoder, request)) => spool.serve(decoder, request, &mut answer_to),
+            Ok((decoder, request)) => {
+                spool.serve(decoder, request, &mut answer_to);
+                failures.look(spool);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if Instant::now() >= due {
-            spool.expire(ages.now(), &mut answer_to);
+            spool.expire_now(&mut answer_to);
             due = Instant::now() + EXPIRE_INTERVAL;
         }
     }
@@ -114,10 +148,12 @@ impl SpoolPort {
             }
             thread::yield_now();
         }
-        // the disk hangs; what it has returned is not lost for that
+        // the disk hangs; what it has returned is not lost for that, and what is in memory is counted
         while let Ok(answer) = self.answers.try_recv() {
             decoder.spool_answer(answer);
             deliver(decoder);
         }
+        decoder.give_up_waiting();
+        deliver(decoder);
     }
 }

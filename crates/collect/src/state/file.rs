@@ -101,15 +101,22 @@ impl WriteFailures {
         self.notice.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    pub(crate) fn count_more(&self, more: u64) {
+        self.count.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn say(&self, notice: String) {
+        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
+    }
+
     fn add(&self, path: &Path, error: &io::Error, is_first: bool) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+        self.count_more(1);
         if is_first {
-            let notice = format!(
+            self.say(format!(
                 "cannot write {}: {error}; what was learned since the last write is not stored; the next change \
                  is a new attempt\nhint: free space on the disk, or set another folder with state",
                 path.display()
-            );
-            *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
+            ));
         }
     }
 }

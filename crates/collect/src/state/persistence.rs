@@ -22,6 +22,8 @@ pub(crate) struct Persistence {
     pub notice: Option<String>,
     /// Writes of the state that have failed since.
     pub failures: Arc<WriteFailures>,
+    /// Sets that the spool could not write since.
+    pub spool_failures: Arc<WriteFailures>,
     pub ports: PersistencePorts,
 }
 
@@ -41,13 +43,16 @@ impl Persistence {
         let (stored, notice) = folder.load();
         let whole = if notice.is_none() { stored.clone() } else { Vec::new() };
         let failures = Arc::<WriteFailures>::default();
-        let (spool_thread, spool_ports) = thread::start(&folder.spool(), &options.limits, decoders)?;
+        let spool_failures = Arc::<WriteFailures>::default();
+        let (spool_thread, spool_ports) =
+            thread::start(&folder.spool(), &options.limits, decoders, Arc::clone(&spool_failures))?;
         let (state_thread, state_ports) = file::start(folder, decoders, whole, Arc::clone(&failures));
         let threads = [spool_thread, state_thread].into_iter().collect::<Result<_, _>>();
         Ok(Self {
             threads: threads.map_err(CollectError::Thread)?,
             notice,
             failures,
+            spool_failures,
             ports: PersistencePorts {
                 stored: Arc::new(stored),
                 // taken from the end

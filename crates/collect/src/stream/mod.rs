@@ -98,15 +98,17 @@ impl Acceptor {
 
     /// Accepts connections until it is stopped, and then those that the kernel holds already.
     pub(crate) fn run(&self, sessions: &Arc<Sessions>, queue: &Sender<Read>) {
-        let mut stopping_since = None;
+        let (mut stopping_since, mut is_failing) = (None, false);
         loop {
             match self.socket.accept() {
                 Ok((socket, source)) => {
+                    is_failing = false;
                     if let Some(source) = source.as_socket() {
                         self.accepted(TcpStream::from(socket), source, sessions, queue);
                     }
                 }
                 Err(error) if is_timeout(&error) => {
+                    is_failing = false;
                     if sessions.is_stopping() {
                         return;
                     }
@@ -114,7 +116,9 @@ impl Acceptor {
                 // the peer has gone again
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    sessions.tally.count_failed_accept(&self.local, &error);
+                    if !std::mem::replace(&mut is_failing, true) {
+                        sessions.tally.count_failed_accept(&self.local, &error);
+                    }
                     thread::sleep(NO_RESOURCES_PAUSE);
                 }
             }

@@ -49,6 +49,7 @@ reasons! {
         TooManyFiles "connections_over_file_limit",
         SessionExists "session_exists",
         NoResources "connections_without_resources",
+        AcceptFailed "accept_failed",
     }
     ConnectionsFailed {
         WrongVersion "stream_wrong_version",
@@ -240,10 +241,11 @@ impl Tally {
         });
     }
 
-    /// Counts a connection that the system could not give us, and says why.
+    /// Counts a time in which the system could not give us connections, and says why. None is refused by that: who comes
+    /// meanwhile waits in the kernel.
     pub(crate) fn count_failed_accept(&self, listener: &SocketAddr, error: &io::Error) {
-        self.count_reason(Reason::NoResources);
-        self.say(Reason::NoResources, 1, || format!("cannot accept connections on {listener}: {error}"));
+        self.reasons[Reason::AcceptFailed as usize].fetch_add(1, Ordering::Relaxed);
+        self.say(Reason::AcceptFailed, 1, || format!("cannot accept connections on {listener}: {error}"));
     }
 
     /// Says something once a minute for each reason, and how often it has occurred since.
@@ -304,6 +306,16 @@ mod tests {
         assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
         let notice = tally.take_notice().expect("a notice");
         assert!(notice.contains("192.0.2.7:4740") && notice.contains("handshake_no_certificate"), "{notice}");
+    }
+
+    #[test]
+    fn an_accept_that_fails_refuses_nobody() {
+        let tally = Tally::default();
+        tally.count_failed_accept(&SocketAddr::from(([127, 0, 0, 1], 4739)), &io::Error::from_raw_os_error(24));
+        assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
+        assert_eq!(tally.problems(), [("accept_failed", 1)]);
+        let notice = tally.take_notice().expect("a notice");
+        assert!(notice.contains("127.0.0.1:4739") && notice.contains("Too many open files"), "{notice}");
     }
 
     #[test]

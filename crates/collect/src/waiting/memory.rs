@@ -71,8 +71,8 @@ impl MemorySets {
         self.keep((source, age_ms), key, run);
     }
 
-    /// Puts sets into a place, and behind all that are there.
-    fn keep(&mut self, (address, age_ms): (IpAddr, i64), key: Key, run: SetRun) {
+    /// Puts sets that have their numbers into a place, and behind all that are there.
+    pub(super) fn keep(&mut self, (address, age_ms): (IpAddr, i64), key: Key, run: SetRun) {
         self.octets += run.octets();
         self.sets += run.sets();
         let source = self.sources.add(address, run.octets(), run.numbers().start);

@@ -29,6 +29,8 @@ use spooled::{SpoolRequest, SpooledSets};
 
 /// Longest time that sets in memory wait in memory when there is a spool: what a killed process may lose.
 const MEMORY_MS_MAX: i64 = 10_000;
+/// How long the disk is left alone after it refused a set.
+const REFUSED_MS: i64 = 60_000;
 /// Longest time that fresh sets wait for those on disk.
 const RECALL_MS_MAX: i64 = 5_000;
 
@@ -43,6 +45,8 @@ pub(crate) enum SpoolAnswer {
     RecallDone(SetKey),
     /// The sets of this key with these numbers were dropped. Every set that was put is returned or dropped, once.
     Dropped(SetKey, Vec<u64>),
+    /// A set that was put and could not be written.
+    GivenBack(SetKey, WaitingSet),
     /// Another decoder has taken, or dropped, this many of the sets announced by [`SpoolAnswer::Found`].
     TakenElsewhere(SetKey, u64),
     /// This many places in files were damaged.
@@ -58,6 +62,8 @@ pub(crate) struct AnswerEffect {
     pub damaged: u64,
     /// Whether sets may have been released, so that the caller should decode them.
     pub released: bool,
+    /// Whether sets are in memory again, so that the caller should look whether there is room for them.
+    pub is_given_back: bool,
 }
 
 /// What is known of domains when a set comes back from disk.
@@ -83,6 +89,8 @@ pub(crate) struct WaitingSets {
     spooled: SpooledSets,
     /// Templates whose sets are coming back from disk, and since when, milliseconds since the epoch.
     recalls: BTreeMap<Key, i64>,
+    /// Until when nothing is sent to disk, because it has refused a set.
+    refused_until_ms: Option<i64>,
 }
 
 impl WaitingSets {
@@ -97,6 +105,7 @@ impl WaitingSets {
             released_sets: 0,
             spooled: SpooledSets::new(limits.spool_sets_max),
             recalls: BTreeMap::new(),
+            refused_until_ms: None,
         }
     }
 
@@ -206,6 +215,22 @@ impl WaitingSets {
                 self.spooled.remove(key, numbers.len() as u64);
                 effect.expired = Some((key, numbers));
             }
+            SpoolAnswer::GivenBack(key, set) => {
+                self.spooled.remove(key, 1);
+                self.refused_until_ms = Some(now_ms.saturating_add(REFUSED_MS));
+                match domains.place(&key.domain) {
+                    Some(index) if domains.has_template(index, key.template) => {
+                        self.release((index, key.template), [SetRun::from(set)]);
+                        effect.released = true;
+                    }
+                    Some(index) => {
+                        let came = (source_of(key.domain.session.source.ip()), now_ms);
+                        self.memory.keep(came, (index, key.template), SetRun::from(set));
+                        effect.is_given_back = true;
+                    }
+                    None => effect.expired = Some((key, vec![set.number])),
+                }
+            }
             SpoolAnswer::TakenElsewhere(key, sets) => self.spooled.remove(key, sets),
             SpoolAnswer::Damaged(places) => effect.damaged = places,
         }
@@ -243,10 +268,13 @@ impl WaitingSets {
     /// which there was no place, and which are dropped; `None` when there is nothing more to do.
     pub(crate) fn drop_next(&mut self, now_ms: i64, domains: &impl KnownDomains) -> Option<(u32, Range<u64>)> {
         let octets_max = self.octets_max.saturating_sub(self.released_octets);
+        let is_last = now_ms == i64::MAX;
+        self.refused_until_ms = self.refused_until_ms.filter(|until_ms| is_last || now_ms < *until_ms);
+        let has_disk = self.spooled.is_enabled() && self.refused_until_ms.is_none();
         loop {
             // while the disk is behind, what there is memory for stays there
-            let goes_to_disk = self.spooled.is_enabled() && self.spooled.has_room();
-            if now_ms == i64::MAX && self.spooled.is_enabled() && !goes_to_disk {
+            let goes_to_disk = has_disk && self.spooled.has_room();
+            if is_last && has_disk && !goes_to_disk {
                 // everything is to go there, as it takes it
                 return None;
             }
@@ -254,10 +282,15 @@ impl WaitingSets {
             let before_ms = now_ms.saturating_sub(age_ms_max);
             let ((index, template), run) = self.memory.pop_oldest(before_ms, octets_max)?;
             let numbers = run.numbers();
-            if !self.spooled.is_enabled() || !self.spooled.put(SetKey { domain: domains.key(index), template }, run) {
+            if !has_disk || !self.spooled.put(SetKey { domain: domains.key(index), template }, run) {
                 return Some((index, numbers));
             }
         }
+    }
+
+    /// From now on sets are dropped, and none goes to disk.
+    pub(crate) fn give_up_disk(&mut self) {
+        self.refused_until_ms = Some(i64::MAX);
     }
 
     /// Drops the sets of a domain whose session has ended. Returns how many.

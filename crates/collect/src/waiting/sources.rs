@@ -67,7 +67,11 @@ impl Sources {
         let of_source = &mut self.table[source as usize];
         of_source.octets -= octets;
         if let Some(oldest) = oldest {
-            of_source.oldest = oldest;
+            // one that was given back by the disk is older than those before it
+            let rises = oldest < std::mem::replace(&mut of_source.oldest, oldest);
+            if rises {
+                self.rise(source);
+            }
             self.sink(source);
             return;
         }

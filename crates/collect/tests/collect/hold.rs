@@ -284,11 +284,71 @@ fn what_does_not_fit_on_disk_costs_the_oldest() {
 }
 
 #[test]
-fn a_folder_that_is_gone_costs_only_what_should_go_there() {
+fn a_folder_that_is_gone_is_made_again() {
     let limits = Limits { waiting_octets_max: 0, ..Limits::default() };
     let folder = tempfile::tempdir().expect("folder");
     let mut spool = Spool::open(folder.path(), &limits, 1).expect("spool");
     fs::remove_dir(folder.path()).expect("removed");
+    let mut decoder = Decoder::new(limits).with_spool();
+    let (mut taken, mut exporter) = (Taken::default(), TestExporter::new([192, 0, 2, 1], 4739, 1));
+    decoder.datagram(exporter.source, RECEIVED_MS, &exporter.data(1));
+    exchange(&mut decoder, &mut spool, &mut taken);
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    decoder.datagram(exporter.source, RECEIVED_MS, &exporter.templates());
+    exchange(&mut decoder, &mut spool, &mut taken);
+    taken.all_of(&mut decoder);
+    assert_eq!((taken.numbers(1), taken.count(Counter::SetsExpired)), (vec![0], 0));
+    assert_eq!(spool.statistics().writes_failed, 0);
+}
+
+/// A spool whose folder has become a file: nothing can be written.
+fn spool_that_refuses(folder: &tempfile::TempDir, limits: &Limits) -> Spool {
+    let path = folder.path().join("spool");
+    let spool = Spool::open(&path, limits, 1).expect("spool");
+    fs::remove_dir(&path).expect("removed");
+    fs::write(&path, []).expect("a file");
+    spool
+}
+
+#[test]
+fn what_the_disk_refuses_waits_in_memory_and_goes_there_later() {
+    let folder = tempfile::tempdir().expect("folder");
+    let limits = Limits::default();
+    let mut spool = spool_that_refuses(&folder, &limits);
+    let mut decoder = Decoder::new(limits).with_spool();
+    let (mut taken, mut exporter) = (Taken::default(), TestExporter::new([192, 0, 2, 1], 4739, 1));
+    let mut other = TestExporter::new([192, 0, 2, 2], 4739, 1);
+    (0..20).for_each(|_| decoder.datagram(exporter.source, RECEIVED_MS, &exporter.data(1)));
+    decoder.datagram(other.source, RECEIVED_MS, &other.data(1));
+    let mut pass = |decoder: &mut Decoder, spool: &mut Spool, ms: i64| {
+        decoder.expire(RECEIVED_MS + ms);
+        exchange(decoder, spool, &mut taken);
+    };
+    pass(&mut decoder, &mut spool, 11_000);
+    assert_eq!((decoder.statistics().sets_waiting, decoder.statistics().sets_spooled), (21, 0));
+    // it is left alone for a minute, and tried again
+    let failed = spool.statistics().writes_failed;
+    assert!((1..=21).contains(&failed), "{failed}");
+    pass(&mut decoder, &mut spool, 60_000);
+    assert_eq!(spool.statistics().writes_failed, failed);
+    pass(&mut decoder, &mut spool, 82_000);
+    assert!(spool.statistics().writes_failed > failed);
+    assert_eq!((decoder.statistics().sets_waiting, decoder.statistics().sets_spooled), (21, 0));
+    fs::remove_file(folder.path().join("spool")).expect("removed");
+    pass(&mut decoder, &mut spool, 160_000);
+    assert_eq!((decoder.statistics().sets_waiting, decoder.statistics().sets_spooled), (0, 21));
+    decoder.datagram(exporter.source, RECEIVED_MS + 160_000, &exporter.templates());
+    exchange(&mut decoder, &mut spool, &mut taken);
+    taken.all_of(&mut decoder);
+    assert_eq!((taken.numbers(1), taken.count(Counter::SetsExpired)), ((0..20).collect(), 0));
+    assert_eq!(decoder.statistics().sets_spooled, 1);
+}
+
+#[test]
+fn what_neither_disk_nor_memory_take_is_counted() {
+    let folder = tempfile::tempdir().expect("folder");
+    let limits = Limits { waiting_octets_max: 0, ..Limits::default() };
+    let mut spool = spool_that_refuses(&folder, &limits);
     let mut decoder = Decoder::new(limits).with_spool();
     let (mut taken, mut exporter) = (Taken::default(), TestExporter::new([192, 0, 2, 1], 4739, 1));
     decoder.datagram(exporter.source, RECEIVED_MS, &exporter.data(1));
@@ -299,6 +359,13 @@ fn a_folder_that_is_gone_costs_only_what_should_go_there() {
     taken.all_of(&mut decoder);
     assert_eq!((taken.numbers(1), taken.count(Counter::SetsExpired)), (vec![1], 1));
     assert_eq!(spool.statistics().writes_failed, 1);
+    // and at the end
+    let mut exporter = TestExporter::new([192, 0, 2, 2], 4739, 2);
+    decoder.datagram(exporter.source, RECEIVED_MS, &exporter.data(1));
+    decoder.spool_all();
+    exchange(&mut decoder, &mut spool, &mut taken);
+    taken.all_of(&mut decoder);
+    assert_eq!((decoder.statistics().sets_waiting, taken.count(Counter::SetsExpired)), (0, 2));
 }
 
 #[derive(Debug, Clone)]
