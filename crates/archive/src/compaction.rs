@@ -110,6 +110,8 @@ pub(crate) struct Compaction {
     settled_only: bool,
     /// Segments that could not be merged, since when, and for how long they are left alone.
     failed: HashMap<SegmentKey, (Instant, Duration)>,
+    /// How many segments may be merged from this one on, where more were too large together.
+    inputs_max: HashMap<SegmentKey, usize>,
     pub(crate) done: CompactionReport,
     /// Time that the last merge took.
     pub(crate) last_time: Duration,
@@ -125,7 +127,7 @@ impl Compaction {
         let pending_octets_max = options.expiry.pending_octets_max().unwrap_or(u64::MAX);
         options.compaction.segment_octets_max = options.compaction.segment_octets_max.min(pending_octets_max);
         let (last_time, is_ending) = (Duration::ZERO, Arc::default());
-        Self { options, settled_only: true, failed, done, last_time, is_ending }
+        Self { options, settled_only: true, failed, inputs_max: HashMap::new(), done, last_time, is_ending }
     }
 
     /// The same, whose merges are abandoned once this is set: what they would have merged stays as it is.
@@ -152,6 +154,7 @@ impl Compaction {
         self.done.time += self.last_time;
         match merged {
             Ok(None) | Err(ArchiveError::MergeAbandoned) => return Ok(false),
+            Err(ArchiveError::MergeTooLarge { .. }) => self.take_fewer(&inputs),
             Ok(Some(segment)) => {
                 self.count(&inputs, &segment);
                 report(Merge { inputs: &inputs, result: Ok(segment) });
@@ -176,9 +179,24 @@ impl Compaction {
             day.split(is_left_alone).find_map(|part| {
                 let of_books = || plan::next_books(part, self.options.compaction.books_minutes_age_max, now_ms);
                 let range = plan::next(part, &self.options.compaction, settled).or_else(of_books)?;
-                Some(part.get(range)?.iter().copied().cloned().collect())
+                let inputs = part.get(range)?;
+                let inputs_max = inputs.first().and_then(|first| self.inputs_max.get(&first.key()));
+                let inputs = inputs.iter().take(inputs_max.copied().unwrap_or(usize::MAX));
+                Some(inputs.copied().cloned().collect())
             })
         })
+    }
+
+    /// Has half of these segments merged the next time, because they are too large together; of two the larger one is left alone,
+    /// and a segment by itself stays as it is.
+    fn take_fewer(&mut self, inputs: &[Segment]) {
+        if inputs.len() > 2
+            && let Some(first) = inputs.first()
+        {
+            self.inputs_max.insert(first.key(), (inputs.len() / 2).max(2));
+        } else if let Some(largest) = inputs.iter().max_by_key(|segment| segment.octets) {
+            self.failed.insert(largest.key(), (Instant::now(), PAUSE_MAX));
+        }
     }
 
     /// Leaves segments alone whose merge failed. A failure of the system may pass; the larger part of a day must not
@@ -230,7 +248,7 @@ fn discard(path: &Path) {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use weir_flow::{Column, Delivery, FlowBatchBuilder};
+    use weir_flow::{Column, Delivery, FlowBatchBuilder, Table};
 
     use super::*;
     use crate::{ExpiryOptions, Writer};
@@ -259,6 +277,30 @@ mod tests {
         is_ending.store(false, Ordering::Relaxed);
         assert!(compaction.step(&mut upkeep, &mut |merge| merges += u64::from(merge.result.is_ok())).expect("merged"));
         assert_eq!((merges, compaction.done.failures), (1, 0));
+    }
+
+    #[test]
+    fn what_is_too_large_for_one_merge_is_merged_with_fewer() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let none = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+        let options = ArchiveOptions { compaction: none, ..ArchiveOptions::default() };
+        for _ in 0..8 {
+            let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
+            let mut builder = FlowBatchBuilder::new(10);
+            builder.begin_rows(10);
+            builder.time(Column::Received).repeat(1_763_683_200_000, 10);
+            let name = "x".repeat(1_000);
+            (0..10).for_each(|_| builder.text(Column::ServerName).push(Some(name.as_bytes())));
+            writer.append(Delivery::from(builder.finish())).expect("appended");
+            writer.close().expect("sealed");
+        }
+        // two of them are within it, three are not; each compresses to next to nothing
+        let options = CompactionOptions { fan_in: 2, column_octets_max: 25_000, ..CompactionOptions::default() };
+        let report = compact(dir.path(), &options, |_| {}).expect("no failure");
+        assert_eq!((report.failures, report.segments_merged, report.segments_written, report.rows), (0, 8, 4, 80));
+        let snapshot = crate::Snapshot::open(dir.path()).expect("a snapshot");
+        let rows: Vec<u64> = snapshot.segments(Table::Flows).iter().map(|segment| segment.rows).collect();
+        assert_eq!(rows, [20; 4]);
     }
 
     #[test]

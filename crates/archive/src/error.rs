@@ -259,6 +259,16 @@ pub enum ArchiveError {
         /// Rows read.
         found: u64,
     },
+    /// Segments with too much in one of their columns for one merge; they stay as they are, or are merged with fewer.
+    #[error("segments of {table} have more than {octets_max} octets in '{column}' together, too many for one merge", table = table.name())]
+    MergeTooLarge {
+        /// The table.
+        table: Table,
+        /// The column.
+        column: String,
+        /// The limit.
+        octets_max: usize,
+    },
     /// A merge that was not finished because the writer ends; its segments stay as they are.
     #[error("the merge was abandoned, because the writer ends")]
     MergeAbandoned,

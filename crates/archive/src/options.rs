@@ -99,6 +99,9 @@ pub struct CompactionOptions {
     pub fan_in: u64,
     /// Segments merged into one at most. Default: 64.
     pub inputs_max: usize,
+    /// Octets of one column, as it is in memory, that the segments of a merge may have together; what has more stays in
+    /// smaller segments. A sender may make flows that are large, or that compress a thousand times. Default: 1 GiB.
+    pub column_octets_max: u64,
     /// Time after the end of a day until whatever fits together is merged. Default: 1 hour.
     pub settle_time: Duration,
     /// Age of a day, from its end, up to which its books keep a row for each minute; an older one gets one row for each
@@ -121,6 +124,7 @@ impl Default for CompactionOptions {
             segment_octets_max: 512 << 20,
             fan_in: 4,
             inputs_max: 64,
+            column_octets_max: 1 << 30,
             settle_time: Duration::from_hours(1),
             books_minutes_age_max: Duration::from_hours(32 * 24),
             busy_percent: 25,

@@ -18,6 +18,8 @@ use crate::tail::{Stream, TailFile};
 pub(crate) struct Columns<'a> {
     table: Table,
     source: Source<'a>,
+    /// Octets of a column of segments that are held at once.
+    column_octets_max: usize,
     /// Set when the rows of segments are no longer wanted.
     is_ending: Option<&'a AtomicBool>,
 }
@@ -39,12 +41,17 @@ enum Fold {
 impl<'a> Columns<'a> {
     /// Batches of a tail whose columns are columns of the table.
     pub(crate) fn of_tail(table: Table, file: &'a TailFile, batches: &'a [Stream]) -> Self {
-        Self { table, source: Source::Tail { file, batches }, is_ending: None }
+        Self { table, source: Source::Tail { file, batches }, column_octets_max: usize::MAX, is_ending: None }
     }
 
     /// The rows of some segments of the table, one segment after the other.
     pub(crate) fn of_segments(table: Table, segments: &'a [Segment]) -> Self {
-        Self { table, source: Source::Segments(segments), is_ending: None }
+        Self { table, source: Source::Segments(segments), column_octets_max: usize::MAX, is_ending: None }
+    }
+
+    /// The same, where so many octets of a column are held at most.
+    pub(crate) fn within(self, column_octets_max: usize) -> Self {
+        Self { column_octets_max, ..self }
     }
 
     /// The same, where reading on after this is set is [`ArchiveError::MergeAbandoned`].
@@ -64,7 +71,8 @@ impl<'a> Columns<'a> {
             }
             _ => return Ok(self),
         };
-        Ok(Self { table, source: Source::Folded { of: Box::new(self), fold }, is_ending: None })
+        let source = Source::Folded { of: Box::new(self), fold };
+        Ok(Self { table, source, column_octets_max: usize::MAX, is_ending: None })
     }
 
     /// The columns of these names; `None` for one that no batch has.
@@ -91,10 +99,23 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// The values of a column, piece by piece, or `None` when no row has any.
+    /// The values of a column, piece by piece, or `None` when no row has any. Of segments that are more than a merge may hold it is
+    /// [`ArchiveError::MergeTooLarge`].
     pub(crate) fn pieces(&self, field: &Field) -> Result<Option<Vec<ArrayRef>>, ArchiveError> {
-        let mut pieces = Vec::new();
-        let found = self.each(field, |piece| pieces.push(piece))?;
+        let (mut pieces, mut octets) = (Vec::new(), 0);
+        let octets_max = if matches!(self.source, Source::Segments(_)) { self.column_octets_max } else { usize::MAX };
+        let found = self.each(field, |piece| {
+            // an estimate of what cannot be measured: nothing is held back for that
+            octets += piece.to_data().get_slice_memory_size().unwrap_or_default();
+            if octets <= octets_max {
+                pieces.push(piece);
+            } else {
+                pieces.clear();
+            }
+        })?;
+        if octets > octets_max {
+            return Err(ArchiveError::MergeTooLarge { table: self.table, column: field.name().clone(), octets_max });
+        }
         Ok(found.then_some(pieces))
     }
 

@@ -23,6 +23,9 @@ use super::times::TimeRange;
 use crate::index::IndexWriter;
 use crate::order::hosts::Hosts;
 
+/// Entries of lists that are encoded at once, about.
+const ENTRIES_AT_ONCE: usize = if cfg!(test) { 64 } else { 4 << 20 };
+
 /// A row group being encoded.
 pub(super) struct Group {
     rows: Vec<u32>,
@@ -186,10 +189,15 @@ impl Encoder {
         range_ms: &mut TimeRange,
     ) -> Result<(), ParquetError> {
         let writers = writers(field, Arc::clone(&self.properties))?;
+        let rows_max = rows_at_once(values);
         for (number, group) in self.groups.iter_mut().enumerate() {
-            let taken = take(values, &UInt32Array::from(group.rows.clone()), None)?;
-            range_ms.add(field, &taken);
-            group.encode(field, &taken, writers.create_column_writers(number)?)?;
+            let mut writers = writers.create_column_writers(number)?;
+            for rows in group.rows.chunks(rows_max) {
+                let taken = take(values, &UInt32Array::from(rows.to_vec()), None)?;
+                range_ms.add(field, &taken);
+                write(field, &taken, &mut writers)?;
+            }
+            group.close(writers)?;
         }
         Ok(())
     }
@@ -201,7 +209,9 @@ impl Encoder {
             let writers = writers(field, Arc::new(properties_of_nulls()))?;
             for (number, group) in self.groups.iter_mut().enumerate() {
                 let nulls = new_null_array(field.data_type(), group.rows.len());
-                group.encode(field, &nulls, writers.create_column_writers(number)?)?;
+                let mut writers = writers.create_column_writers(number)?;
+                write(field, &nulls, &mut writers)?;
+                group.close(writers)?;
             }
             return Ok(());
         }
@@ -214,18 +224,27 @@ impl Encoder {
 }
 
 impl Group {
-    /// Encodes a column with the library's writers of its leaves.
-    fn encode(
-        &mut self,
-        field: &Field,
-        values: &ArrayRef,
-        writers: Vec<ArrowColumnWriter>,
-    ) -> Result<(), ParquetError> {
-        for (leaf, mut writer) in compute_leaves(field, values)?.into_iter().zip(writers) {
-            writer.write(&leaf)?;
+    /// Takes what the library's writers of the leaves of a column have encoded.
+    fn close(&mut self, writers: Vec<ArrowColumnWriter>) -> Result<(), ParquetError> {
+        for writer in writers {
             self.chunks.push(Encoded::OfLibrary(writer.close()?));
         }
         Ok(())
+    }
+}
+
+/// Encodes some rows of a column with the library's writers of its leaves.
+fn write(field: &Field, values: &ArrayRef, writers: &mut [ArrowColumnWriter]) -> Result<(), ParquetError> {
+    compute_leaves(field, values)?.iter().zip(writers).try_for_each(|(leaf, writer)| writer.write(leaf))
+}
+
+/// How many rows of a column the library encodes at once: beside the values it holds some 60 octets for each entry of a list.
+/// A row group of ordinary rows is one piece; rows with lists of thousands of entries are several.
+fn rows_at_once(values: &ArrayRef) -> usize {
+    let entries = values.as_list_opt::<i32>().map_or(0, |lists| lists.values().len());
+    match entries / values.len().max(1) {
+        0 => usize::MAX,
+        each => (ENTRIES_AT_ONCE / each).max(1),
     }
 }
 
