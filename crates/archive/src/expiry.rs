@@ -75,7 +75,7 @@ pub struct ExpiryReport {
     /// Octets of these.
     pub summaries_octets: u64,
     /// Segments whose flows could not be summed up, because a flow lacks packets, bytes or times, or because the
-    /// segment is damaged. Their summaries have nothing but their number of rows.
+    /// segment is damaged or cannot be read. Their summaries have nothing but their number of rows.
     pub segments_without_sums: u64,
     /// Segments that went without a summary because the disk was full.
     pub summaries_lost: u64,

@@ -65,21 +65,22 @@ impl<'a> SummaryWriter<'a> {
         Self { layout, options, heavy_keys_min, now_ms, written, waiting, counts }
     }
 
-    /// Writes the summary of a segment that is about to go, unless it is too old for one. When there is no room for it
+    /// Writes the summary of a segment that is about to go, unless it is too old for one. Neither damage of the segment nor
+    /// a bad sector keeps it from going: then nothing would ever expire again, and the disk would fill up. When there is no room for it
     /// the summary waits until the segment has gone; any other failure is an error, and the segment must stay.
     pub(crate) fn keep(&mut self, segment: &Segment) -> Result<(), ArchiveError> {
         if segment.table != weir_flow::Table::Flows || segment.newest_ms() < self.options.oldest_ms(self.now_ms) {
             return Ok(());
         }
         let rollups = match rollups_of(segment) {
-            // It has none, or they are damaged: they may be made of the flows.
+            // It has none, or they cannot be read: they may be made of the flows.
             Ok(None) => made(segment, self.heavy_keys_min),
-            Err(error) if error.is_damage() => made(segment, self.heavy_keys_min),
+            Err(error) if error.is_unreadable() => made(segment, self.heavy_keys_min),
             other => other.map(Option::unwrap_or_default),
         };
         let rollups = match rollups {
             // What cannot be read any more is deleted too; the empty summary records the number of rows.
-            Err(error) if error.is_damage() => Vec::new(),
+            Err(error) if error.is_unreadable() => Vec::new(),
             other => other?,
         };
         self.counts.without_sums += u64::from(rollups.is_empty());
