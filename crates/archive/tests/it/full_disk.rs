@@ -6,11 +6,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use weir_archive::{
-    Action, ArchiveError, ArchiveOptions, CompactionOptions, Position, SealRetries, Snapshot, WhenFull, Writer,
+    Action, ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, SealRetries, Snapshot, WhenFull,
+    Writer,
 };
 use weir_flow::Table;
 
 use crate::numbered::{batches, check, delivery, numbers, rows_up_to};
+use crate::summaries::{EVERYTHING, SUMMARIES};
 
 /// A small file system of its own, or `None` when this process may not mount one.
 struct SmallDisk(tempfile::TempDir);
@@ -181,6 +183,42 @@ fn tails_are_among_the_newest_that_stay() {
     let expected = *found.first().expect("flows")..rows_up_to(Position::new(130));
     assert!(expected.start <= rows_up_to(Position::new(100)), "{expected:?}");
     assert_eq!(found, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn another_program_that_fills_the_disk_takes_no_summaries() {
+    let Some(disk) = SmallDisk::mount("4m") else { return };
+    let archive = disk.path().join("archive");
+    let none = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+    let options = ArchiveOptions { segment_rows_max: 50, compaction: none, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(&archive, options).expect("an archive");
+    for number in 1..=60 {
+        writer.append(delivery(Position::new(number))).expect("room");
+    }
+    writer.close().expect("sealed");
+    weir_archive::expire(&archive, &EVERYTHING, false).expect("expired");
+    let summaries = || Snapshot::open(&archive).expect("a snapshot").summaries().expect("listed").len();
+    let before = summaries();
+    assert!(before > 2);
+    let ballast = disk.path().join("ballast");
+    let _ = fs::write(&ballast, vec![1; 4 << 20]);
+    let written = fs::File::options().write(true).open(&ballast).expect("the ballast");
+    written.set_len(written.metadata().expect("its length").len() - (32 << 10)).expect("shorter");
+    let soon = Duration::from_millis(10);
+    let options = ArchiveOptions {
+        when_full: WhenFull::OldestFirst,
+        upkeep_interval: soon,
+        expiry: ExpiryOptions { summaries: SUMMARIES, ..ExpiryOptions::default() },
+        ..options
+    };
+    let (writer, _) = Writer::open(&archive, options).expect("an archive");
+    let until = Instant::now() + Duration::from_mins(1);
+    while writer.statistics().room_refused == 0 {
+        assert!(Instant::now() < until, "no room is wanted: {:?}", writer.statistics());
+        std::thread::sleep(soon);
+    }
+    let statistics = writer.close().expect("closed").statistics;
+    assert_eq!((summaries(), statistics.summaries_expired), (before, 0), "{statistics:?}");
 }
 
 #[test]
