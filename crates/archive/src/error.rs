@@ -562,7 +562,7 @@ mod tests {
             path: PathBuf::from("x"),
             source: ParquetError::from(io::Error::from(errno)),
         };
-        for errno in [Errno::EIO, Errno::EUCLEAN, Errno::ELOOP, Errno::ENOENT] {
+        for errno in [Errno::EIO, Errno::EBADMSG, Errno::ELOOP, Errno::ENOENT] {
             assert!(of_system(errno).is_unreadable() && of_parquet(errno).is_unreadable(), "{errno}");
         }
         for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EACCES] {
