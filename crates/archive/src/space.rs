@@ -220,18 +220,19 @@ pub(crate) mod tests {
         Layout::new(dir)
     }
 
-    /// Puts a folder in the place of a file, which cannot be removed like one.
-    pub(crate) fn put_folder(path: &Path) {
-        fs::remove_file(path).expect("removed");
-        fs::create_dir(path).expect("in its place");
+    /// Puts a folder in the place of the first lease, which cannot be dropped then: removing files is an error.
+    pub(crate) fn keep_files(layout: &Layout) {
+        let lease = layout.readers().join(format!("{:016}", 0));
+        fs::remove_file(&lease).expect("the first lease");
+        fs::create_dir(&lease).expect("in its place");
     }
 
     #[test]
     fn what_went_before_an_error_is_counted() {
         let dir = tempfile::tempdir().expect("a folder");
         let layout = archive(dir.path(), 2);
+        keep_files(&layout);
         let mut upkeep = Upkeep::begin(&layout).expect("the lock");
-        put_folder(&upkeep.state().oldest_first()[0].path());
         let mut options = ArchiveOptions {
             when_full: WhenFull::OldestFirst,
             oldest_first_octets_min: 0,
@@ -239,10 +240,10 @@ pub(crate) mod tests {
         };
         options.expiry.summaries = SummaryOptions { age_max: Duration::MAX, octets_max: None };
         let (mut waiting, mut freed) = (Vec::new(), FreedSpace::default());
-        let _ = make_room(&mut upkeep, &options, &mut waiting, &mut freed);
+        make_room(&mut upkeep, &options, &mut waiting, &mut freed).expect_err("no file can be removed");
         let counted = (freed.rows, freed.written.summaries, freed.written.without_sums);
         assert_eq!(counted, (1, 1, 1), "{freed:?}");
-        assert_eq!(upkeep.state().oldest_first().len(), 0, "it counts no more");
+        assert!(upkeep.state().oldest_first().is_empty(), "it counts no more");
     }
 
     #[test]

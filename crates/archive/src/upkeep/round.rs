@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use crate::layout::Layout;
     use crate::manifest::Edit;
-    use crate::space::tests::{archive, put_folder};
+    use crate::space::tests::{archive, keep_files};
     use crate::{ArchiveOptions, ExpiryOptions, Writer, inventory};
 
     fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -221,7 +221,7 @@ mod tests {
     fn what_has_expired_before_an_error_is_counted() {
         let dir = tempfile::tempdir().expect("a folder");
         let layout = archive(dir.path(), 3);
-        put_folder(&Manifest::load(&layout).expect("a manifest").state().oldest_first()[0].path());
+        keep_files(&layout);
         let expiry = ExpiryOptions { octets_max: Some(1), ..ExpiryOptions::default() };
         let options = ArchiveOptions { upkeep_interval: Duration::from_millis(1), expiry, ..ArchiveOptions::default() };
         let (writer, _) = Writer::open(dir.path(), options).expect("the archive");

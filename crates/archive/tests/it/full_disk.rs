@@ -6,13 +6,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use weir_archive::{
-    Action, ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, SealRetries, Snapshot, WhenFull,
-    Writer,
+    Action, ArchiveError, ArchiveOptions, CompactionOptions, Position, SealRetries, Snapshot, WhenFull, Writer,
 };
 use weir_flow::Table;
 
 use crate::numbered::{batches, check, delivery, numbers, rows_up_to};
-use crate::summaries::{EVERYTHING, SUMMARIES};
 
 /// A small file system of its own, or `None` when this process may not mount one.
 struct SmallDisk(tempfile::TempDir);
@@ -196,7 +194,7 @@ fn another_program_that_fills_the_disk_takes_no_summaries() {
         writer.append(delivery(Position::new(number))).expect("room");
     }
     writer.close().expect("sealed");
-    weir_archive::expire(&archive, &EVERYTHING, false).expect("expired");
+    weir_archive::expire(&archive, &crate::summaries::EVERYTHING, false).expect("expired");
     let summaries = || Snapshot::open(&archive).expect("a snapshot").summaries().expect("listed").len();
     let before = summaries();
     assert!(before > 2);
@@ -205,12 +203,9 @@ fn another_program_that_fills_the_disk_takes_no_summaries() {
     let written = fs::File::options().write(true).open(&ballast).expect("the ballast");
     written.set_len(written.metadata().expect("its length").len() - (32 << 10)).expect("shorter");
     let soon = Duration::from_millis(10);
-    let options = ArchiveOptions {
-        when_full: WhenFull::OldestFirst,
-        upkeep_interval: soon,
-        expiry: ExpiryOptions { summaries: SUMMARIES, ..ExpiryOptions::default() },
-        ..options
-    };
+    // of whatever age
+    let expiry = weir_archive::ExpiryOptions { summaries: crate::summaries::SUMMARIES, ..options.expiry };
+    let options = ArchiveOptions { when_full: WhenFull::OldestFirst, upkeep_interval: soon, expiry, ..options };
     let (writer, _) = Writer::open(&archive, options).expect("an archive");
     let until = Instant::now() + Duration::from_mins(1);
     while writer.statistics().room_refused == 0 {
