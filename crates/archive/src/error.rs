@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::error::ArrowError;
+use nix::errno::Errno;
 use parquet::errors::ParquetError;
 use weir_flow::Table;
 
@@ -484,6 +485,19 @@ impl ArchiveError {
         }
     }
 
+    /// Whether a file is damaged, or cannot be read for a reason that lies in it or its disk. False of what whoever reads it
+    /// lacks: memory, room for one more open file, the right to read it.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        let mut error: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(cause) = error {
+            if let Some(source) = cause.downcast_ref::<io::Error>() {
+                return !is_of_reader(source);
+            }
+            error = cause.source();
+        }
+        self.is_damage()
+    }
+
     /// Whether the same call may succeed later: a full disk may have space again; anything else would fail again.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::SyncTail { .. })
@@ -507,6 +521,12 @@ impl ArchiveError {
         }
         false
     }
+}
+
+/// Whether reading failed because of who reads.
+fn is_of_reader(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::PermissionDenied | io::ErrorKind::Interrupted)
+        || matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 /// What can be done with what is in the place of an archive.
@@ -543,6 +563,25 @@ mod tests {
         let error = Action::OpenSegment.failed(Path::new("x"))(io::ErrorKind::NotFound.into());
         assert!(!error.may_pass() && !error.is_full_disk());
         assert!(!Action::WriteSummary.failed(Path::new("x"))(full()).may_pass());
+    }
+
+    #[test]
+    fn a_bad_sector_is_of_the_file_and_a_lack_is_of_who_reads() {
+        let of_system = |errno: Errno| Action::OpenSegment.failed(Path::new("x"))(errno.into());
+        let of_parquet = |errno: Errno| ArchiveError::ReadSegment {
+            path: PathBuf::from("x"),
+            source: ParquetError::from(io::Error::from(errno)),
+        };
+        for errno in [Errno::EIO, Errno::EBADMSG, Errno::ELOOP, Errno::ENOENT] {
+            assert!(of_system(errno).is_unreadable() && of_parquet(errno).is_unreadable(), "{errno}");
+        }
+        for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EACCES] {
+            assert!(!of_system(errno).is_unreadable() && !of_parquet(errno).is_unreadable(), "{errno}");
+        }
+        let damaged = ArchiveError::DamagedSegment { path: PathBuf::from("x"), part: "footer".to_owned() };
+        assert!(damaged.is_unreadable() && damaged.is_damage());
+        assert!(!of_system(Errno::EIO).is_damage(), "another look may succeed");
+        assert!(!ArchiveError::ThreadPanicked { name: "x" }.is_unreadable());
     }
 
     #[test]

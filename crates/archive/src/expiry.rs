@@ -22,7 +22,7 @@ use weir_flow::Table;
 use crate::layout::Layout;
 use crate::manifest::{ArchiveState, Edit, Manifest, SegmentKey};
 use crate::summaries::SegmentSummary;
-use crate::summaries::keep::{SummaryWriter, WaitingSummary, write_waiting};
+use crate::summaries::keep::{SummaryCounts, SummaryWriter, WaitingSummary, write_waiting};
 use crate::upkeep::{PendingLimits, Upkeep, now_ms};
 use crate::{ArchiveError, ArchiveOptions, ExpiryOptions, Segment, folder};
 
@@ -75,7 +75,7 @@ pub struct ExpiryReport {
     /// Octets of these.
     pub summaries_octets: u64,
     /// Segments whose flows could not be summed up, because a flow lacks packets, bytes or times, or because the
-    /// segment is damaged. Their summaries have nothing but their number of rows.
+    /// segment is damaged or cannot be read. Their summaries have nothing but their number of rows.
     pub segments_without_sums: u64,
     /// Segments that went without a summary because the disk was full.
     pub summaries_lost: u64,
@@ -101,21 +101,23 @@ pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expi
     }
     let mut upkeep = Upkeep::begin(&layout)?;
     upkeep.remove_uncommitted()?;
-    let mut waiting = Vec::new();
-    let mut report = run(&mut upkeep, options, ArchiveOptions::default().heavy_keys_min, &mut waiting)?;
+    let (mut waiting, mut report) = (Vec::new(), ExpiryReport::default());
+    run(&mut upkeep, options, ArchiveOptions::default().heavy_keys_min, &mut waiting, &mut report)?;
     report.summaries_lost += waiting.len() as u64;
     Ok(report)
 }
 
 /// Expires segments and summaries, and removes what is pending deletion. Before a segment of flows ceases to count, its
 /// rollups are in a summary; those that must be made for that keep `heavy_keys_min` keys. Summaries for which there is
-/// no room are added to those that wait, and written as soon as files have gone.
+/// no room are added to those that wait, and written as soon as files have gone. What has expired before an error is in the
+/// report too.
 pub(crate) fn run(
     upkeep: &mut Upkeep,
     options: &ExpiryOptions,
     heavy_keys_min: u32,
     waiting: &mut Vec<WaitingSummary>,
-) -> Result<ExpiryReport, ArchiveError> {
+    report: &mut ExpiryReport,
+) -> Result<(), ArchiveError> {
     let now_ms = now_ms();
     let layout = upkeep.layout.clone();
     let mut expired = plan(&layout, upkeep.state(), options, now_ms)?;
@@ -135,25 +137,32 @@ pub(crate) fn run(
         expired.segments_without_sums = keeper.counts.without_sums;
         waiting.extend(keeper.waiting);
     }
+    *report = expired;
     let removed = upkeep.remove_pending(&options.pending_limits())?;
-    (expired.waiting_for_readers, expired.files_removed_early) = (removed.waiting, removed.files_early);
-    let late = write_late(upkeep, waiting)?;
-    expired.summaries_written += late.len() as u64;
-    expired.summaries_octets += late.iter().map(SegmentSummary::octets).sum::<u64>();
-    Ok(expired)
+    (report.waiting_for_readers, report.files_removed_early) = (removed.waiting, removed.files_early);
+    let mut late = SummaryCounts::default();
+    let wrote = write_late(upkeep, waiting, &mut late);
+    report.summaries_written += late.summaries;
+    report.summaries_octets += late.octets;
+    wrote
 }
 
-/// Writes and commits summaries that waited for room. A crash between the removal of their segments and this is the
-/// one that loses a summary; where there is room there is nothing in between.
+/// Writes and commits summaries that waited for room; until then they wait on. A crash between the removal of their segments
+/// and this is the one that loses a summary; where there is room there is nothing in between.
 pub(crate) fn write_late(
     upkeep: &mut Upkeep,
     waiting: &mut Vec<WaitingSummary>,
-) -> Result<Vec<SegmentSummary>, ArchiveError> {
-    let written = write_waiting(&upkeep.layout, waiting)?;
+    counts: &mut SummaryCounts,
+) -> Result<(), ArchiveError> {
+    let mut written = Vec::new();
+    let wrote = write_waiting(&upkeep.layout, waiting, &mut written);
     if !written.is_empty() {
         upkeep.manifest.commit(|_| Ok(Some(Edit::Summarised { written: written.clone() })))?;
+        waiting.truncate(waiting.len() - written.len());
+        counts.summaries += written.len() as u64;
+        counts.octets += written.iter().map(SegmentSummary::octets).sum::<u64>();
     }
-    Ok(written)
+    wrote
 }
 
 fn plan(

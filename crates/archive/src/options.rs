@@ -40,8 +40,8 @@ pub struct ArchiveOptions {
     /// more than a twentieth of the file system is taken as that.
     pub free_octets_min: u64,
     /// The newest tails and segments that stay when the oldest are removed for a full disk, in octets: when another
-    /// program fills the disk, removing ours does not help. Default: 1 GiB; more than a twentieth of the file system is
-    /// taken as that.
+    /// program fills the disk, removing ours does not help. As many octets of summaries stay. Default: 1 GiB; more than a
+    /// twentieth of the file system is taken as that.
     pub oldest_first_octets_min: u64,
 }
 

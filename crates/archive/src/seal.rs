@@ -42,12 +42,20 @@ type WrittenSegment = (PathBuf, Segment);
 ///
 /// Until the commit the segments do not count, so a crash at any moment leaves either the tail, of which the next
 /// writer makes the same segments again, or the segments. Everything is synced before the commit.
+///
+/// Nothing is written where it cannot be committed, because what counts is not known, nor for a tail that is sealed already: on a
+/// full disk there may be no room for that.
 pub(crate) fn seal_tail(
     layout: &Layout,
     manifest: &mut Manifest,
     options: &ArchiveOptions,
     tail: &FinishedTail,
 ) -> Result<SealReport, ArchiveError> {
+    manifest.refresh()?;
+    if !manifest.state().local().has_tail(tail.number) {
+        remove_sealed(layout, tail)?;
+        return Ok(SealReport { rows: tail.rows, ..SealReport::default() });
+    }
     let mut sealed = SealReport::default();
     let began = Instant::now();
     let mut file = TailFile::open(&tail.path)?;
@@ -68,16 +76,26 @@ pub(crate) fn seal_tail(
     let segments = place(written)?;
     sealed.segments = segments.len() as u64;
     sealed.octets = segments.iter().map(|segment| segment.octets).sum();
-    if !commit(manifest, tail, &segments)? {
-        // What an attempt before this one has committed is seen, and not durable where it failed behind that.
-        folder::sync(&layout.manifest())?;
-    }
-    match disk::remove(&tail.path) {
-        // otherwise the next process that opens the archive removes it
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        other => other.map_err(Action::RemoveTail.failed(&tail.path))?,
+    if commit(manifest, tail, &segments)? {
+        remove(tail)?;
+    } else {
+        remove_sealed(layout, tail)?;
     }
     Ok(sealed)
+}
+
+/// Removes a tail that an attempt before this one has sealed. That is seen, and not durable where it failed behind its commit.
+fn remove_sealed(layout: &Layout, tail: &FinishedTail) -> Result<(), ArchiveError> {
+    folder::sync(&layout.manifest())?;
+    remove(tail)
+}
+
+/// Removes a tail; where that fails, the next process that opens the archive does it.
+fn remove(tail: &FinishedTail) -> Result<(), ArchiveError> {
+    match disk::remove(&tail.path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Action::RemoveTail.failed(&tail.path)),
+    }
 }
 
 /// Writes the segments of all tables of a tail; what is written when one fails is in `written`.
@@ -121,6 +139,8 @@ fn discard(written: &[WrittenSegment]) {
 
 /// Commits what a tail became. It may be committed already, by an attempt that failed after that: false then.
 fn commit(manifest: &mut Manifest, tail: &FinishedTail, segments: &[Segment]) -> Result<bool, ArchiveError> {
+    // Writing takes a while, in which others commit. Where that cannot be read, nothing of this can have come to count.
+    manifest.refresh().inspect_err(|_| segments.iter().for_each(|segment| drop(disk::remove(&segment.path()))))?;
     let last = segments.iter().map(|segment| segment.last).max().or(tail.last).unwrap_or_default();
     manifest.commit_segments(segments, |state| {
         let local = state.local();
@@ -213,5 +233,68 @@ pub(crate) fn move_to(path: &Path, place: &Path) -> Result<bool, ArchiveError> {
     match disk::rename_new(path, place) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         moved => moved.map(|()| true).map_err(Action::PlaceSegment.failed(place)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use weir_flow::{Column, Delivery, FlowBatchBuilder};
+
+    use super::*;
+    use crate::Writer;
+
+    /// A tail of one flow in an archive without a writer.
+    fn unsealed(dir: &Path) -> FinishedTail {
+        let (mut writer, _) = Writer::open(dir, ArchiveOptions::default()).expect("an archive");
+        let mut builder = FlowBatchBuilder::new(1);
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(1));
+        let position = writer.append(Delivery::from(builder.finish())).expect("appended");
+        writer.durability().wait_for(position, Duration::from_mins(1)).expect("durable");
+        drop(writer);
+        let layout = Layout::new(dir);
+        let number = *layout.tail_numbers().expect("listed").first().expect("a tail");
+        let path = layout.tail(number);
+        let octets = fs::metadata(&path).expect("the tail").len();
+        FinishedTail { number, path, last: Some(position), rows: 1, octets, failures: 0 }
+    }
+
+    /// As after an attempt that failed behind its commit, on a disk that has filled up since.
+    #[test]
+    fn a_tail_that_is_sealed_needs_no_room_to_go() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let tail = unsealed(dir.path());
+        let octets = fs::read(&tail.path).expect("the tail");
+        let layout = Layout::new(dir.path());
+        let mut manifest = Manifest::load(&layout).expect("a manifest");
+        let mut seal = || seal_tail(&layout, &mut manifest, &ArchiveOptions::default(), &tail);
+        assert_eq!(seal().expect("sealed").segments, 1);
+        fs::write(&tail.path, &octets).expect("put back");
+        fs::remove_dir_all(layout.tmp()).expect("removed");
+        fs::write(layout.tmp(), "no folder").expect("in its place");
+        let again = seal().expect("it was sealed before");
+        assert_eq!((again.rows, again.segments), (1, 0));
+        assert!(!tail.path.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_committed_does_not_stay() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let tail = unsealed(dir.path());
+        let layout = Layout::new(dir.path());
+        let mut manifest = Manifest::load(&layout).expect("a manifest");
+        let file = TailFile::open(&tail.path).expect("the tail");
+        let mut written = Vec::new();
+        let scan = file.scan().expect("scanned");
+        let (options, mut sealed) = (ArchiveOptions::default(), SealReport::default());
+        write_tables(&layout, &options, tail.number, (&file, &scan), &mut written, &mut sealed).expect("written");
+        let segments = place(written).expect("placed");
+        // another process commits meanwhile, and that cannot be read
+        let next = format!("{:016}.edit", manifest.state().sequence + 1);
+        fs::create_dir(layout.manifest().join(next)).expect("a folder");
+        commit(&mut manifest, &tail, &segments).expect_err("what counts is not known");
+        assert!(segments.len() == 1 && !segments[0].path().exists(), "{segments:?}");
     }
 }

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::manifest::{Edit, Manifest, SegmentKey};
 use crate::summaries::SegmentSummary;
 use crate::summaries::keep::{SummaryCounts, SummaryWriter, WaitingSummary};
-use crate::upkeep::{PendingLimits, Upkeep, now_ms};
+use crate::upkeep::{PendingLimits, Removal, Upkeep, now_ms};
 use crate::{Action, ArchiveError, ArchiveOptions, Segment, WhenFull, disk};
 
 /// The reserve is at most this part of its file system.
@@ -108,36 +108,45 @@ pub(crate) struct FreedSpace {
     pub(crate) is_at_floor: bool,
 }
 
+impl FreedSpace {
+    fn count(&mut self, removed: Removal) {
+        self.files += removed.files;
+        self.octets += removed.octets;
+    }
+}
+
 /// Removes files until the reserve is there again, at least one: first those that do not count any more, then the
 /// oldest segments, whose rollups are kept where there is room for them, and in the end the oldest summaries. The
 /// newest stay, so many octets as the options say: another program that fills the disk must not empty the archive. Tails
 /// are the newest of all. Where they are as much, all older segments go for the one that the next of them becomes: the
-/// disk would be full of tails for ever.
+/// disk would be full of tails for ever. Of the summaries, which are all that is left of their flows, as many octets stay.
+///
+/// What was freed before an error is counted too.
 pub(crate) fn make_room(
     upkeep: &mut Upkeep,
     options: &ArchiveOptions,
     waiting: &mut Vec<WaitingSummary>,
-) -> Result<FreedSpace, ArchiveError> {
-    let removed = upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?;
-    let mut freed = FreedSpace { files: removed.files, octets: removed.octets, ..FreedSpace::default() };
+    freed: &mut FreedSpace,
+) -> Result<(), ArchiveError> {
+    freed.count(upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?);
     let root = upkeep.layout.root().to_owned();
     let enough = |freed: &FreedSpace| Ok(freed.files > 0 && !Space::at(&root)?.is_short(0, options));
     let floor = Space::at(&root)?.reserve(options.oldest_first_octets_min);
     let mut octets_left = upkeep.state().octets() + tail_octets(&upkeep.layout)?;
     let oldest: Vec<Segment> = upkeep.state().oldest_first().into_iter().cloned().collect();
     for segment in oldest {
-        if enough(&freed)? {
-            return Ok(freed);
+        if enough(freed)? {
+            return Ok(());
         }
         octets_left -= segment.octets;
         if octets_left < floor {
-            freed.is_at_floor = true;
             break;
         }
-        remove_segment(upkeep, options, &segment, waiting, &mut freed)?;
+        remove_segment(upkeep, options, &segment, waiting, freed)?;
     }
-    remove_summaries(upkeep, enough, &mut freed)?;
-    Ok(freed)
+    remove_summaries(upkeep, floor, enough, freed)?;
+    freed.is_at_floor = !enough(freed)?;
+    Ok(())
 }
 
 /// Removes one segment, at once: readers are not waited for.
@@ -156,37 +165,108 @@ fn remove_segment(
         .manifest
         .commit(|_| Ok(Some(Edit::Expired { segments: vec![key], written: written.clone(), summaries: Vec::new() })))?;
     freed.written.add(&keeper.counts);
-    waiting.extend(keeper.waiting);
-    let removed = upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?;
-    freed.octets += removed.octets;
-    freed.files += removed.files;
     freed.rows += if segment.table == weir_flow::Table::Flows { segment.rows } else { 0 };
-    let late = write_late(upkeep, waiting)?;
-    freed.written.summaries += late.len() as u64;
-    freed.written.octets += late.iter().map(SegmentSummary::octets).sum::<u64>();
-    Ok(())
+    waiting.extend(keeper.waiting);
+    freed.count(upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?);
+    write_late(upkeep, waiting, &mut freed.written)
 }
 
-/// Removes the oldest summaries until it is enough.
+/// Removes the oldest summaries until it is enough, or so many octets of them are left.
 fn remove_summaries(
     upkeep: &mut Upkeep,
+    floor: u64,
     enough: impl Fn(&FreedSpace) -> Result<bool, ArchiveError>,
     freed: &mut FreedSpace,
 ) -> Result<(), ArchiveError> {
-    let mut oldest: Vec<(i64, SegmentKey)> =
-        upkeep.state().summaries.iter().map(|(key, summary)| (summary.newest_ms(), *key)).collect();
+    let summaries = &upkeep.state().summaries;
+    let mut octets_left: u64 = summaries.values().map(SegmentSummary::octets).sum();
+    let mut oldest: Vec<(i64, SegmentKey, u64)> =
+        summaries.iter().map(|(key, summary)| (summary.newest_ms(), *key, summary.octets())).collect();
     oldest.sort_unstable();
-    for (_, key) in oldest {
-        if enough(freed)? {
+    for (_, key, octets) in oldest {
+        octets_left -= octets;
+        if octets_left < floor || enough(freed)? {
             break;
         }
         upkeep
             .manifest
             .commit(|_| Ok(Some(Edit::Expired { segments: Vec::new(), written: Vec::new(), summaries: vec![key] })))?;
-        let removed = upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?;
-        freed.octets += removed.octets;
-        freed.files += removed.files;
         freed.summaries += 1;
+        freed.count(upkeep.remove_pending(&PendingLimits::of_time(Duration::ZERO))?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs;
+
+    use weir_flow::{Column, Delivery, FlowBatchBuilder};
+
+    use super::*;
+    use crate::{SummaryOptions, Writer};
+
+    /// An archive of so many segments of one flow each.
+    pub(crate) fn archive(dir: &Path, segments: usize) -> Layout {
+        let (mut writer, _) = Writer::open(dir, ArchiveOptions::default()).expect("an archive");
+        for _ in 0..segments {
+            let mut builder = FlowBatchBuilder::new(1);
+            builder.begin_rows(1);
+            builder.time(Column::Received).push(Some(1));
+            writer.append(Delivery::from(builder.finish())).expect("appended");
+            writer.rotate();
+        }
+        writer.close().expect("sealed");
+        Layout::new(dir)
+    }
+
+    /// Puts a folder in the place of the first lease, which cannot be dropped then: removing files is an error.
+    pub(crate) fn keep_files(layout: &Layout) {
+        let lease = layout.readers().join(format!("{:016}", 0));
+        fs::remove_file(&lease).expect("the first lease");
+        fs::create_dir(&lease).expect("in its place");
+    }
+
+    #[test]
+    fn what_went_before_an_error_is_counted() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let layout = archive(dir.path(), 2);
+        keep_files(&layout);
+        let mut upkeep = Upkeep::begin(&layout).expect("the lock");
+        let mut options = ArchiveOptions {
+            when_full: WhenFull::OldestFirst,
+            oldest_first_octets_min: 0,
+            ..ArchiveOptions::default()
+        };
+        options.expiry.summaries = SummaryOptions { age_max: Duration::MAX, octets_max: None };
+        let (mut waiting, mut freed) = (Vec::new(), FreedSpace::default());
+        make_room(&mut upkeep, &options, &mut waiting, &mut freed).expect_err("no file can be removed");
+        let counted = (freed.rows, freed.written.summaries, freed.written.without_sums);
+        assert_eq!(counted, (1, 1, 1), "{freed:?}");
+        assert!(upkeep.state().oldest_first().is_empty(), "it counts no more");
+    }
+
+    #[test]
+    fn summaries_go_down_to_what_stays() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let layout = archive(dir.path(), 5);
+        let mut upkeep = Upkeep::begin(&layout).expect("the lock");
+        let mut options = ArchiveOptions {
+            when_full: WhenFull::OldestFirst,
+            oldest_first_octets_min: 0,
+            ..ArchiveOptions::default()
+        };
+        options.expiry.summaries = SummaryOptions { age_max: Duration::MAX, octets_max: None };
+        let (mut waiting, mut freed) = (Vec::new(), FreedSpace::default());
+        for segment in upkeep.state().oldest_first().into_iter().cloned().collect::<Vec<_>>() {
+            remove_segment(&mut upkeep, &options, &segment, &mut waiting, &mut freed).expect("removed");
+        }
+        let octets =
+            |upkeep: &Upkeep| upkeep.state().summaries.values().map(SegmentSummary::octets).collect::<Vec<_>>();
+        let before = octets(&upkeep);
+        assert_eq!(before.len(), 4);
+        let floor: u64 = before.iter().skip(2).sum();
+        remove_summaries(&mut upkeep, floor, |_| Ok(false), &mut freed).expect("removed");
+        assert_eq!((octets(&upkeep), freed.summaries), (before[2..].to_vec(), 2));
+    }
 }

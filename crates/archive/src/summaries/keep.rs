@@ -65,21 +65,22 @@ impl<'a> SummaryWriter<'a> {
         Self { layout, options, heavy_keys_min, now_ms, written, waiting, counts }
     }
 
-    /// Writes the summary of a segment that is about to go, unless it is too old for one. When there is no room for it
+    /// Writes the summary of a segment that is about to go, unless it is too old for one. Neither damage of the segment nor
+    /// a bad sector keeps it from going: then nothing would ever expire again, and the disk would fill up. When there is no room for it
     /// the summary waits until the segment has gone; any other failure is an error, and the segment must stay.
     pub(crate) fn keep(&mut self, segment: &Segment) -> Result<(), ArchiveError> {
         if segment.table != weir_flow::Table::Flows || segment.newest_ms() < self.options.oldest_ms(self.now_ms) {
             return Ok(());
         }
         let rollups = match rollups_of(segment) {
-            // It has none, or they are damaged: they may be made of the flows.
+            // It has none, or they cannot be read: they may be made of the flows.
             Ok(None) => made(segment, self.heavy_keys_min),
-            Err(error) if error.is_damage() => made(segment, self.heavy_keys_min),
+            Err(error) if error.is_unreadable() => made(segment, self.heavy_keys_min),
             other => other.map(Option::unwrap_or_default),
         };
         let rollups = match rollups {
             // What cannot be read any more is deleted too; the empty summary records the number of rows.
-            Err(error) if error.is_damage() => Vec::new(),
+            Err(error) if error.is_unreadable() => Vec::new(),
             other => other?,
         };
         self.counts.without_sums += u64::from(rollups.is_empty());
@@ -98,21 +99,21 @@ impl<'a> SummaryWriter<'a> {
     }
 }
 
-/// Writes summaries that wait for room, as far as there is some. Returns those written; the others wait on.
+/// Writes summaries that wait for room, the last of them first, as far as there is some. On an error those that are written
+/// before are in `written` too.
 pub(crate) fn write_waiting(
     layout: &Layout,
-    waiting: &mut Vec<WaitingSummary>,
-) -> Result<Vec<SegmentSummary>, ArchiveError> {
-    let mut written = Vec::new();
-    while let Some(last) = waiting.last() {
-        match write(layout, last) {
+    waiting: &[WaitingSummary],
+    written: &mut Vec<SegmentSummary>,
+) -> Result<(), ArchiveError> {
+    for summary in waiting.iter().rev() {
+        match write(layout, summary) {
             Ok(summary) => written.push(summary),
             Err(error) if error.is_full_disk() => break,
             Err(error) => return Err(error),
         }
-        waiting.pop();
     }
-    Ok(written)
+    Ok(())
 }
 
 /// Writes a temporary file, syncs it and moves it into its place, which is synced too.
@@ -160,4 +161,35 @@ fn made(segment: &Segment, heavy_keys_min: usize) -> Result<Rollups, ArchiveErro
     let columns = Columns::of_segments(weir_flow::Table::Flows, std::slice::from_ref(segment));
     let order = flow_order(&columns)?;
     rollups(&columns, &order.rows, &order, heavy_keys_min)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_flow::Table;
+
+    use super::*;
+    use crate::expiry::write_late;
+    use crate::manifest::tests::segment_of;
+    use crate::upkeep::Upkeep;
+    use crate::{ArchiveOptions, Writer};
+
+    #[test]
+    fn a_summary_waits_until_it_is_committed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive").0.close().expect("closed");
+        let layout = Layout::new(dir.path());
+        let segment = Segment { root: layout.shared_root(), ..segment_of(Table::Flows, 1, 1) };
+        let octets = format::encode(&[], &segment.tails);
+        let mut waiting = vec![WaitingSummary { segment, octets }];
+        let mut counts = SummaryCounts::default();
+        let mut upkeep = Upkeep::begin(&layout).expect("the lock");
+        // a commit that cannot be read
+        let next = layout.manifest().join(format!("{:016}.edit", upkeep.state().sequence + 1));
+        fs::create_dir(&next).expect("a folder");
+        write_late(&mut upkeep, &mut waiting, &mut counts).expect_err("what counts is not known");
+        assert_eq!((waiting.len(), counts.summaries), (1, 0));
+        fs::remove_dir(&next).expect("removed");
+        write_late(&mut upkeep, &mut waiting, &mut counts).expect("written");
+        assert_eq!((waiting.len(), counts.summaries, upkeep.state().summaries.len()), (0, 1, 1));
+    }
 }

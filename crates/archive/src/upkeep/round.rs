@@ -12,7 +12,8 @@ use crate::civil::MS_PER_DAY;
 use crate::compaction::Compaction;
 use crate::manifest::Manifest;
 use crate::shared::{Ending, Progress, Shared};
-use crate::{ArchiveError, WhenFull, expiry, space};
+use crate::space::FreedSpace;
+use crate::{ArchiveError, ExpiryReport, WhenFull, expiry, space};
 
 /// Commits since the checkpoint from which on it is reported as late; usually there are at most 32.
 const LATE_COMMITS: u64 = 256;
@@ -72,8 +73,8 @@ pub(crate) fn make_room(shared: &Shared) -> Result<bool, ArchiveError> {
     if shared.options.when_full != WhenFull::OldestFirst {
         return Ok(false);
     }
-    let mut waiting = Vec::new();
-    let freed = space::make_room(&mut Upkeep::begin(&shared.layout)?, &shared.options, &mut waiting)?;
+    let (mut waiting, mut freed) = (Vec::new(), FreedSpace::default());
+    let made = space::make_room(&mut Upkeep::begin(&shared.layout)?, &shared.options, &mut waiting, &mut freed);
     let mut progress = shared.progress();
     progress.waiting_summaries.extend(waiting);
     progress.counted.room_refused += u64::from(freed.is_at_floor);
@@ -83,7 +84,7 @@ pub(crate) fn make_room(shared: &Shared) -> Result<bool, ArchiveError> {
     progress.counted.summaries_written += freed.written.summaries;
     progress.counted.segments_without_sums += freed.written.without_sums;
     progress.counted.summaries_expired += freed.summaries;
-    Ok(freed.files > 0)
+    made.map(|()| freed.files > 0)
 }
 
 /// One look at everything; returns how long to rest.
@@ -148,15 +149,18 @@ fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -
         (expiry.age_max, expiry.side_tables_age_max) = (None, None);
         expiry.summaries.age_max = Duration::MAX;
     }
-    let expired = expiry::run(upkeep, &expiry, shared.options.heavy_keys_min, &mut waiting);
+    let mut expired = ExpiryReport::default();
+    let ran = expiry::run(upkeep, &expiry, shared.options.heavy_keys_min, &mut waiting, &mut expired);
     let mut progress = shared.progress();
     // Files have been removed, and there is still no space.
-    let is_lost = upkeep.state().pending.is_empty();
-    progress.counted.summaries_lost += if is_lost { waiting.len() as u64 } else { 0 };
-    progress.waiting_summaries = if is_lost { Vec::new() } else { waiting };
+    if ran.is_ok() && upkeep.state().pending.is_empty() {
+        progress.counted.summaries_lost += waiting.len() as u64;
+    } else {
+        // there may be others by now, of the thread that seals
+        progress.waiting_summaries.extend(waiting);
+    }
     let done = &mut progress.counted;
     done.expiry_suspended += u64::from(is_suspended);
-    let expired = expired?;
     done.segments_expired += expired.segments.len() as u64;
     let flows = expired.segments.iter().filter(|segment| segment.table == weir_flow::Table::Flows);
     done.rows_expired += flows.map(|segment| segment.rows).sum::<u64>();
@@ -165,7 +169,7 @@ fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -
     done.segments_without_sums += expired.segments_without_sums;
     done.summaries_expired += expired.summaries.len() as u64;
     done.files_removed_early += expired.files_removed_early;
-    Ok(())
+    ran
 }
 
 /// Compares the clock with the flows that there are.
@@ -202,7 +206,8 @@ mod tests {
     use super::*;
     use crate::layout::Layout;
     use crate::manifest::Edit;
-    use crate::{ArchiveOptions, Writer, inventory};
+    use crate::space::tests::{archive, keep_files};
+    use crate::{ArchiveOptions, ExpiryOptions, Writer, inventory};
 
     fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
         let until = Instant::now() + Duration::from_mins(1);
@@ -210,6 +215,19 @@ mod tests {
             assert!(Instant::now() < until, "{what}");
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn what_has_expired_before_an_error_is_counted() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let layout = archive(dir.path(), 3);
+        keep_files(&layout);
+        let expiry = ExpiryOptions { octets_max: Some(1), ..ExpiryOptions::default() };
+        let options = ArchiveOptions { upkeep_interval: Duration::from_millis(1), expiry, ..ArchiveOptions::default() };
+        let (writer, _) = Writer::open(dir.path(), options).expect("the archive");
+        wait_for("a round", || writer.statistics().rows_expired > 0 || writer.statistics().upkeep_failures > 0);
+        let done = writer.close().expect("closed").statistics;
+        assert_eq!((done.segments_expired, done.rows_expired), (2, 2), "{done:?}");
     }
 
     #[test]

@@ -184,6 +184,39 @@ fn tails_are_among_the_newest_that_stay() {
 }
 
 #[test]
+fn another_program_that_fills_the_disk_takes_no_summaries() {
+    let Some(disk) = SmallDisk::mount("4m") else { return };
+    let archive = disk.path().join("archive");
+    let none = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+    let options = ArchiveOptions { segment_rows_max: 50, compaction: none, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(&archive, options).expect("an archive");
+    for number in 1..=60 {
+        writer.append(delivery(Position::new(number))).expect("room");
+    }
+    writer.close().expect("sealed");
+    weir_archive::expire(&archive, &crate::summaries::EVERYTHING, false).expect("expired");
+    let summaries = || Snapshot::open(&archive).expect("a snapshot").summaries().expect("listed").len();
+    let before = summaries();
+    assert!(before > 2);
+    let ballast = disk.path().join("ballast");
+    let _ = fs::write(&ballast, vec![1; 4 << 20]);
+    let written = fs::File::options().write(true).open(&ballast).expect("the ballast");
+    written.set_len(written.metadata().expect("its length").len() - (32 << 10)).expect("shorter");
+    let soon = Duration::from_millis(10);
+    // of whatever age
+    let expiry = weir_archive::ExpiryOptions { summaries: crate::summaries::SUMMARIES, ..options.expiry };
+    let options = ArchiveOptions { when_full: WhenFull::OldestFirst, upkeep_interval: soon, expiry, ..options };
+    let (writer, _) = Writer::open(&archive, options).expect("an archive");
+    let until = Instant::now() + Duration::from_mins(1);
+    while writer.statistics().room_refused == 0 {
+        assert!(Instant::now() < until, "no room is wanted: {:?}", writer.statistics());
+        std::thread::sleep(soon);
+    }
+    let statistics = writer.close().expect("closed").statistics;
+    assert_eq!((summaries(), statistics.summaries_expired), (before, 0), "{statistics:?}");
+}
+
+#[test]
 fn merging_waits_for_room() {
     let Some(disk) = SmallDisk::mount("2m") else { return };
     let archive = disk.path().join("archive");

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use weir_archive::{ArchiveOptions, Position, SealRetries, Snapshot, Writer, inventory};
+use weir_flow::Table;
 
 use crate::numbered::{check, delivery, rows_up_to};
 
@@ -80,4 +81,29 @@ fn a_tail_that_cannot_be_sealed_is_left_behind() {
     writer.close().expect("sealed");
     assert!(!first.exists());
     assert_eq!(check(dir), Position::new(2));
+}
+
+/// Each attempt would leave the segments of a whole tail otherwise, for as long as that lasts.
+#[test]
+fn nothing_is_written_while_what_counts_cannot_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    let (mut writer, _) = Writer::open(dir, options()).expect("an archive");
+    writer.append(delivery(Position::new(1))).expect("appended");
+    let edits = fs::read_dir(dir.join("manifest")).expect("a manifest").map(|entry| entry.expect("an entry").path());
+    let numbers = edits.filter(|path| path.extension().is_some_and(|end| end == "edit"));
+    let number = |path: &std::path::Path| path.file_stem()?.to_str()?.parse::<u64>().ok();
+    let last = numbers.filter_map(|path| number(&path)).max().expect("an edit");
+    let next = dir.join(format!("manifest/{:016}.edit", last + 1));
+    fs::create_dir(&next).expect("a commit that cannot be read");
+    writer.rotate();
+    wait_until("it was tried often", || writer.statistics().seal_failures >= 5);
+    let written = [Table::Flows, Table::ExporterBooks].map(|table| dir.join(table.name()));
+    let partitions = written.iter().flat_map(|table| fs::read_dir(table).into_iter().flatten());
+    let files = partitions.flat_map(|partition| fs::read_dir(partition.expect("an entry").path()).expect("listed"));
+    assert_eq!(files.count(), 0);
+    fs::remove_dir(&next).expect("removed");
+    wait_until("it is sealed", || writer.statistics().tails_sealed == 1);
+    assert_eq!(check(dir), Position::new(1));
+    writer.close().expect("closed");
 }

@@ -269,6 +269,23 @@ fn damaged_segments_go_and_are_counted() {
 }
 
 #[test]
+fn segments_that_cannot_be_read_go_and_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    archive(dir, 100, true);
+    let path = open(dir).segments(Table::Flows)[0].path();
+    // an error of the system, as a bad sector is one
+    fs::remove_file(&path).expect("removed");
+    std::os::unix::fs::symlink(&path, &path).expect("a link to itself");
+    let done = expired(dir, &EVERYTHING);
+    assert!(done.segments.len() > 3 && done.segments_without_sums == 1, "{done:?}");
+    assert!(fs::symlink_metadata(&path).is_err(), "it is removed");
+    let summaries = open(dir).summaries().expect("listed");
+    assert_eq!(summaries.len(), done.segments.len());
+    assert_eq!(summaries[0].rollup(Rollup::Minute).expect("readable"), None);
+}
+
+#[test]
 fn summaries_have_limits_of_their_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path();
