@@ -227,7 +227,7 @@ fn segments_on(disk: &SmallDisk) -> PathBuf {
 /// Another program that takes all the room that there is.
 fn take_all_room(disk: &SmallDisk) {
     let ballast = fs::File::options().create(true).append(true).open(disk.path().join("ballast"));
-    let _ = ballast.expect("the ballast").write_all(&vec![1; 2 << 20]);
+    let _ = ballast.expect("the ballast").write_all(&vec![1u8; 2 << 20]);
 }
 
 fn segments_expired(archive: &Path) -> usize {
@@ -257,6 +257,36 @@ fn opening_leaves_the_room_for_commits() {
     fs::remove_file(archive.join("reserve")).expect("there is room for the books");
     take_all_room(&disk);
     assert!(segments_expired(&archive) > 0);
+}
+
+/// How many segments of flows there are as files.
+fn files(archive: &Path) -> usize {
+    let days = fs::read_dir(archive.join("flows")).expect("a table").map(|day| day.expect("a day").path());
+    days.map(|day| fs::read_dir(day).expect("a day").count()).sum()
+}
+
+#[test]
+fn files_go_where_no_new_one_can_be_made() {
+    for is_waited_for in [true, false] {
+        let Some(disk) = SmallDisk::mount("4m,nr_inodes=200") else { return };
+        let archive = segments_on(&disk);
+        let before = Snapshot::open(&archive).expect("a snapshot");
+        assert!(segments_expired(&archive) > 0);
+        let after = Snapshot::open(&archive).expect("a snapshot");
+        let pending = files(&archive);
+        // a commit, whose number no lease has
+        drop(Writer::open(&archive, unmerged()).expect("the archive opens"));
+        let mut others = (0..200).map(|number| fs::File::create_new(disk.path().join(format!("other-{number}"))));
+        assert!(others.any(|created| created.is_err()), "no file can be made");
+        let wait_max = if is_waited_for { Duration::MAX } else { Duration::ZERO };
+        // the first one needs what has expired
+        let mut readers = vec![before, after];
+        readers.drain(..usize::from(is_waited_for));
+        let options = ExpiryOptions { readers_wait_max: wait_max, ..ExpiryOptions::default() };
+        let expired = expire(&archive, &options, false).expect("files go");
+        assert!(expired.segments.is_empty() && files(&archive) < pending, "{expired:?}");
+        drop(readers);
+    }
 }
 
 const DIR: &str = "WEIR_ARCHIVE_LIMIT_DIR";
