@@ -84,6 +84,7 @@ pub fn compact(
             compaction.done.waiting_for_readers = removed.waiting;
         }
         if !goes_on {
+            upkeep.check_removals()?;
             return Ok(compaction.done);
         }
     }

@@ -104,6 +104,7 @@ pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expi
     let (mut waiting, mut report) = (Vec::new(), ExpiryReport::default());
     run(&mut upkeep, options, ArchiveOptions::default().heavy_keys_min, &mut waiting, &mut report)?;
     report.summaries_lost += waiting.len() as u64;
+    upkeep.check_removals()?;
     Ok(report)
 }
 

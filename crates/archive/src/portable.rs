@@ -234,13 +234,29 @@ fn renumber(
     Ok(())
 }
 
-/// Moves the files into their places and commits them, all at once.
+/// Moves the files into their places and commits them, all at once. Where that fails, they are removed: each attempt would leave
+/// its own otherwise.
 fn commit(
     layout: &Layout,
     manifest: &mut Manifest,
     arriving: &[ImportedFile],
     number: TailNumber,
 ) -> Result<(), ArchiveError> {
+    let mut moved = Vec::with_capacity(arriving.len());
+    let placed = place(layout, arriving, &mut moved)
+        .and_then(|segments| remember(layout, number, arriving.iter().map(|file| &file.entry)).map(|()| segments));
+    let segments = placed.inspect_err(|_| moved.iter().for_each(|path| drop(disk::remove(path))))?;
+    let last_tail = segments.iter().map(|segment| segment.tails.last()).max().unwrap_or(number);
+    let last = segments.iter().map(|segment| segment.last).max().unwrap_or_default();
+    manifest.commit_segments(&segments, |_| {
+        let tails = (number, last_tail);
+        Ok(Some(Edit::Sealed { writer: LOCAL, tails, last, segments: segments.clone() }))
+    })?;
+    Ok(())
+}
+
+/// Moves the files into their places, which are in `moved` when one fails.
+fn place(layout: &Layout, arriving: &[ImportedFile], moved: &mut Vec<PathBuf>) -> Result<Vec<Segment>, ArchiveError> {
     let mut segments = Vec::with_capacity(arriving.len());
     for ImportedFile { table, day, name, path, .. } in arriving {
         let (mut name, partition) = (*name, layout.partition(*table, *day));
@@ -248,20 +264,14 @@ fn commit(
         while !move_to(path, &partition.join(name.to_string()))? {
             name.generation += 1;
         }
-        folder::sync(&partition)?;
         let place = partition.join(name.to_string());
-        let moved = found_segment(layout, (*table, *day), name, true)?;
+        moved.push(place.clone());
+        folder::sync(&partition)?;
+        let found = found_segment(layout, (*table, *day), name, true)?;
         let gone = || Action::PlaceSegment.failed(&place)(io::ErrorKind::NotFound.into());
         // The tails in the file are those of the archive that it comes from; here they are those of its new name.
-        let segment = moved.ok_or_else(gone)?;
+        let segment = found.ok_or_else(gone)?;
         segments.push(Segment { tails: TailSet::range(name.tails.0, name.tails.1), ..segment });
     }
-    remember(layout, number, arriving.iter().map(|file| &file.entry))?;
-    let last_tail = segments.iter().map(|segment| segment.tails.last()).max().unwrap_or(number);
-    let last = segments.iter().map(|segment| segment.last).max().unwrap_or_default();
-    manifest.commit(|_| {
-        let tails = (number, last_tail);
-        Ok(Some(Edit::Sealed { writer: LOCAL, tails, last, segments: segments.clone() }))
-    })?;
-    Ok(())
+    Ok(segments)
 }

@@ -104,14 +104,19 @@ pub(crate) struct Released {
 
 /// Makes the lease of a commit, so that new readers take it, and drops older ones that no reader holds. Readers that hold
 /// an older one for longer than `wait_max` are not waited for. The caller holds the lock of maintenance.
+///
+/// A disk may have no room for a new file, and nothing else would ever free any. Then an older lease gets the number; and where
+/// readers hold all of them, those that are not to be waited for need no new one.
 pub(crate) fn release(layout: &Layout, sequence: u64, wait_max: Duration) -> Result<Released, ArchiveError> {
-    create(layout)?;
-    let mut numbers = numbers(layout)?;
-    if numbers.last().is_none_or(|newest| *newest < sequence) {
-        begin(layout, sequence)?;
-        numbers.push(sequence);
+    if let Err(error) = begin_newest(layout, sequence) {
+        if !error.is_full_disk() {
+            return Err(error);
+        }
+        renumber_oldest(layout, sequence)?;
     }
+    let numbers = numbers(layout)?;
     let Some((newest, older)) = numbers.split_last() else {
+        // no reader has a lease
         return Ok(Released { through: sequence, waiting: false });
     };
     let mut after = older.iter().skip(1).chain([newest]);
@@ -128,7 +133,29 @@ pub(crate) fn release(layout: &Layout, sequence: u64, wait_max: Duration) -> Res
         // While the lock is held, so that a reader that has just opened the file sees that it has gone.
         fs::remove_file(&path).map_err(|source| failed(&path, source))?;
     }
-    Ok(Released { through: *newest, waiting: false })
+    let through = if wait_max.is_zero() { sequence.max(*newest) } else { *newest };
+    Ok(Released { through, waiting: through < sequence })
+}
+
+/// Makes the lease of a commit, unless there is one as new.
+fn begin_newest(layout: &Layout, sequence: u64) -> Result<(), ArchiveError> {
+    create(layout)?;
+    if newest(layout)? < sequence { begin(layout, sequence) } else { Ok(()) }
+}
+
+/// Gives the oldest lease that no reader holds the number of a commit, if there is one: that takes no new file.
+fn renumber_oldest(layout: &Layout, sequence: u64) -> Result<(), ArchiveError> {
+    for number in numbers(layout)? {
+        let path = path(layout, number);
+        let file = File::open(&path).map_err(|source| failed(&path, source))?;
+        if file.try_lock().is_ok() {
+            // While the lock is held, as for a lease that is removed. Its age is the time that the older ones have waited.
+            let renewed = file.set_modified(SystemTime::now());
+            let renumbered = renewed.and_then(|()| fs::rename(&path, self::path(layout, sequence)));
+            return renumbered.map_err(|source| failed(&path, source));
+        }
+    }
+    Ok(())
 }
 
 /// How long a file that ceased to count with this commit has waited for readers: since there is a lease of which the readers
@@ -181,6 +208,24 @@ mod tests {
         );
         assert_eq!(numbers(&layout).expect("listed"), [9]);
         drop(later);
+    }
+
+    #[test]
+    fn the_oldest_lease_that_nobody_holds_becomes_the_newest() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let layout = Layout::new(dir.path());
+        create(&layout).expect("created");
+        let reader = Lease::take(&layout).expect("a lease");
+        begin(&layout, 5).expect("a newer lease");
+        let lease = File::open(path(&layout, 5)).expect("the lease");
+        lease.set_modified(SystemTime::UNIX_EPOCH).expect("made long ago");
+        renumber_oldest(&layout, 9).expect("renamed");
+        assert_eq!(numbers(&layout).expect("listed"), [0, 9]);
+        assert!(age(&path(&layout, 9)) < Duration::from_hours(1), "readers of older ones have their time");
+        let held = Lease::take(&layout).expect("a lease");
+        renumber_oldest(&layout, 11).expect("asked");
+        assert_eq!(numbers(&layout).expect("listed"), [0, 9], "all are held");
+        drop((reader, held));
     }
 
     #[test]

@@ -115,12 +115,15 @@ pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
         let _ = disk::remove(&layout.unconfirmed());
     }
     let next_number = numbers.last().map_or(0, |last| last + 1).max(state.local().first_tail);
+    let reserve_octets = manifest.reserve_octets();
     skip_missing(layout, &mut manifest, &numbers, next_number, &mut recovery)?;
     recovery.position = position;
     recovery.tails = tails.len() as u64;
     recovery.rows = tails.iter().map(|tail| tail.rows).sum();
     folder::sync(&layout.tails())?;
     recovery.epoch = open_epoch(&mut manifest, position)?;
+    // Opening takes of it on a full disk, where whoever writes next would take the rest, and nothing could be removed any more.
+    manifest.restore_reserve(reserve_octets);
     Ok(RecoveredTails { recovery, manifest, tails, next_number })
 }
 

@@ -26,6 +26,8 @@ use crate::{Action, ArchiveError, Segment, civil, disk, folder, readers, recover
 pub(crate) struct Upkeep {
     pub(crate) layout: Layout,
     pub(crate) manifest: Manifest,
+    /// Why the first file could not be removed that was to be.
+    removal_failure: Option<ArchiveError>,
     _lock: Lock,
 }
 
@@ -85,7 +87,7 @@ impl Upkeep {
         readers::create(layout)?;
         let mut manifest = known.map_or_else(|| Manifest::load(layout), Ok)?;
         manifest.refresh()?;
-        Ok(Self { layout: layout.clone(), manifest, _lock: lock })
+        Ok(Self { layout: layout.clone(), manifest, removal_failure: None, _lock: lock })
     }
 
     /// What counts.
@@ -93,7 +95,8 @@ impl Upkeep {
         self.manifest.state()
     }
 
-    /// Removes files pending deletion as soon as no reader needs them, or they have waited for too long, or too many do.
+    /// Removes files pending deletion as soon as no reader needs them, or they have waited for too long, or too many do. One that
+    /// cannot be removed stays pending, and nothing else waits for it; see [`Self::check_removals`].
     pub(crate) fn remove_pending(&mut self, limits: &PendingLimits) -> Result<Removal, ArchiveError> {
         if self.state().pending.is_empty() {
             return Ok(Removal::default());
@@ -101,8 +104,9 @@ impl Upkeep {
         // What another process has committed may be visible and not durable yet.
         folder::sync(&self.layout.manifest())?;
         let released = release(&self.layout, self.state().sequence, limits.wait_max)?;
-        let through = self.through(released.through, limits)?;
+        let mut through = self.through(released.through, limits)?;
         let mut removed = Removal::default();
+        let mut stayed: Option<(u64, ArchiveError)> = None;
         for pending in self.state().pending.iter().filter(|pending| pending.since <= through) {
             let (path, octets) = (pending.file.path(), pending.file.octets());
             match disk::remove(&path) {
@@ -112,13 +116,25 @@ impl Upkeep {
                     removed.files_early += u64::from(pending.since > released.through);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(source) => return Err(Action::RemoveSegment.failed(&path)(source)),
+                Err(source) => {
+                    stayed.get_or_insert_with(|| (pending.since, Action::RemoveSegment.failed(&path)(source)));
+                }
             }
+        }
+        if let Some((since, failure)) = stayed {
+            // a commit goes as a whole, and in its turn
+            through = since.saturating_sub(1);
+            self.removal_failure.get_or_insert(failure);
         }
         let is_due = |state: &ArchiveState| state.pending.iter().any(|pending| pending.since <= through);
         self.manifest.commit(|state| Ok(is_due(state).then_some(Edit::Deleted { through })))?;
         removed.waiting = released.waiting && !self.state().pending.is_empty();
         Ok(removed)
+    }
+
+    /// Fails when a file could not be removed. To be asked when everything else is done.
+    pub(crate) fn check_removals(&mut self) -> Result<(), ArchiveError> {
+        self.removal_failure.take().map_or(Ok(()), Err)
     }
 
     /// The commit through which files go: those that no reader holds, and of the others the oldest, until what is left is

@@ -48,6 +48,8 @@ impl Writer {
         recovered.recovery.created = created;
         let recovery = recovered.recovery.clone();
         let position = recovery.position;
+        // first of all for commits: without one nothing can be removed from a full disk
+        space::keep_commits_reserve(&recovered.manifest, layout.root());
         space::keep_reserve(&layout);
         let shared = Arc::new(Shared::new(layout, &options.within_bounds(), recovered)?);
         let threads = Threads::start(&shared)?;

@@ -20,9 +20,9 @@
 //! anything is written or synced, and readers do without it. For the same reason a checkpoint never replaces a later one.
 
 use std::collections::hash_map::RandomState;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::hash::BuildHasher;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -36,7 +36,7 @@ use crate::layout::Layout;
 use crate::segment::Segment;
 use crate::{Action, ArchiveError, disk, folder, readers};
 
-/// A checkpoint is written after so many edits.
+/// A checkpoint is written with each commit whose number is a multiple of this, or with the next one that can.
 const CHECKPOINT_EDITS: u64 = 32;
 /// So many edits before a checkpoint stay, for those who follow the log.
 const EDITS_KEPT: u64 = 32;
@@ -170,8 +170,9 @@ impl Manifest {
                 return Err(ArchiveError::DamagedManifest { path, what: "it cannot be read back".to_owned() });
             }
         }
-        if self.state.sequence.is_multiple_of(CHECKPOINT_EDITS) {
-            self.move_checkpoint()?;
+        if self.is_checkpoint_due() {
+            // The commit is durable, whatever becomes of this. The next one tries it again, and `commits_since_checkpoint` grows.
+            let _ = self.move_checkpoint();
         }
         Ok(true)
     }
@@ -214,25 +215,56 @@ impl Manifest {
     /// The one before it may be there and not durable yet: another thread has linked it, and is about to sync the folder. So the
     /// folder is synced first; a loss of power could otherwise keep the second entry and take the first.
     fn put(&self, number: u64, payload: &[u8]) -> Result<bool, ArchiveError> {
-        let path = self.edit_path(number);
-        let failed = Action::UpdateManifest.failed(&path);
         let octets = codec::file(number, payload);
-        let mut written = self.write_new(&octets);
-        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::StorageFull) {
-            // Removing something from a full disk is a commit too.
-            let _ = fs::remove_file(self.folder.join(RESERVE));
-            written = self.write_new(&octets);
-        }
-        let new = written.map_err(failed)?;
-        let synced = disk::sync_folder(&self.folder).map_err(failed);
-        let linked = synced.and_then(|()| self.link_next(&new, number));
-        let removed = disk::remove(&new);
-        if !linked? {
+        if !self.with_kept_room(|| self.write_and_link(number, &octets))? {
             return Ok(false);
         }
-        removed.map_err(failed)?;
         folder::sync(&self.folder)?;
         Ok(true)
+    }
+
+    /// Does what `write` does. On a full disk, or where a quota is used up, the room that is kept is given up for it, one part
+    /// after another: removing something from such a disk is a commit too.
+    pub(super) fn with_kept_room<T>(
+        &self,
+        mut write: impl FnMut() -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        let parts: [fn(&Self); 3] = [Self::release_reserve, Self::remove_edits_left, Self::release_books_reserve];
+        let mut written = write();
+        for give_up in parts {
+            if !written.as_ref().is_err_and(ArchiveError::is_full_disk) {
+                break;
+            }
+            give_up(self);
+            written = write();
+        }
+        written
+    }
+
+    fn release_reserve(&self) {
+        let _ = fs::remove_file(self.folder.join(RESERVE));
+    }
+
+    /// Removes edits that nobody follows any more, and which are still there.
+    fn remove_edits_left(&self) {
+        let _ = self.checkpoint_sequence().and_then(|checkpoint| self.remove_old_edits(checkpoint));
+    }
+
+    /// Gives up the room of the books, which is worth nothing on a disk from which nothing can be removed.
+    fn release_books_reserve(&self) {
+        let _ = disk::remove(&Layout::new(&self.root).reserve());
+    }
+
+    /// Writes an edit to a new file, and gives it its name if that is the one after the newest.
+    fn write_and_link(&self, number: u64, octets: &[u8]) -> Result<bool, ArchiveError> {
+        let path = self.edit_path(number);
+        let failed = Action::UpdateManifest.failed(&path);
+        let new = self.write_new(octets).map_err(failed)?;
+        let synced = disk::sync_folder(&self.folder).map_err(failed);
+        let linked = synced.and_then(|()| self.link_next(&new, number));
+        // Whether the commit counts does not depend on it; one that stays is removed by a later writer.
+        let _ = disk::remove(&new);
+        linked
     }
 
     /// Gives a commit its name, unless others have committed since: false then.
@@ -265,21 +297,52 @@ impl Manifest {
         Ok(false)
     }
 
-    /// Reserves so many octets for commits on a full disk, as far as there is space now.
+    /// Octets that are reserved for commits on a full disk.
+    pub(crate) fn reserve_octets(&self) -> u64 {
+        fs::metadata(self.folder.join(RESERVE)).map_or(0, |metadata| metadata.len())
+    }
+
+    /// Reserves so many octets for commits on a full disk, if there is space for all of them now. Otherwise what was reserved
+    /// before stays.
     pub(crate) fn keep_reserve(&self, octets: u64) {
-        let path = self.folder.join(RESERVE);
-        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() >= octets) {
-            return;
+        let (path, before) = (self.folder.join(RESERVE), self.reserve_octets());
+        // Nothing depends on it, so a failure is no error.
+        if self.extend_reserve(octets).is_err() {
+            let _ = match before {
+                0 => fs::remove_file(&path),
+                before => OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(before)),
+            };
         }
-        // Nothing depends on it, so a failure is no error; half a reserve is none.
-        if fs::write(&path, vec![0; octets as usize]).is_err() {
-            let _ = fs::remove_file(&path);
+    }
+
+    /// Reserves up to so many octets again, as many as there is space for: a commit needs few of them.
+    pub(crate) fn restore_reserve(&self, octets: u64) {
+        let _ = self.extend_reserve(octets);
+    }
+
+    /// Extends the reserve to so many octets; where that fails, it may have some more than before.
+    fn extend_reserve(&self, octets: u64) -> io::Result<()> {
+        let missing = vec![0u8; octets.saturating_sub(self.reserve_octets()) as usize];
+        if missing.is_empty() {
+            return Ok(());
         }
+        let mut file = OpenOptions::new().append(true).create(true).open(self.folder.join(RESERVE))?;
+        file.write_all(&missing)
+    }
+
+    /// Whether there should be a later checkpoint than the one that is there.
+    fn is_checkpoint_due(&self) -> bool {
+        let is_older = |checkpoint: u64| checkpoint / CHECKPOINT_EDITS < self.state.sequence / CHECKPOINT_EDITS;
+        self.checkpoint_sequence().is_ok_and(is_older)
     }
 
     /// Replaces the checkpoint by this state, and removes the edits long before it. While somebody commits, both wait for a
     /// later commit: one that was stopped in the middle must find that its number is taken.
     pub(super) fn move_checkpoint(&self) -> Result<(), ArchiveError> {
+        if CommitLock::try_alone(&self.folder)?.is_none() {
+            // what is written now would be for nothing, and may be much
+            return Ok(());
+        }
         let new = self.new_checkpoint()?;
         let replaced = self.replace_checkpoint(&new);
         if !matches!(replaced, Ok(true)) {
@@ -288,7 +351,7 @@ impl Manifest {
         }
         // Only then: a loss of power could otherwise keep the old checkpoint, and take the edits behind it.
         folder::sync(&self.folder)?;
-        self.remove_old_edits()
+        self.remove_old_edits(self.state.sequence)
     }
 
     /// Gives a checkpoint its name, unless there is a later one or another process commits: false then. The edits between this one
@@ -312,10 +375,10 @@ impl Manifest {
         disk::rename(new, &path).map_err(Action::UpdateManifest.failed(&path))
     }
 
-    /// Removes the edits long before this state, whose checkpoint is there: a process that is about to commit one of these numbers
-    /// sees that. Edits that were left before, by a crash or during a commit of another process, are included.
-    fn remove_old_edits(&self) -> Result<(), ArchiveError> {
-        let kept = oldest_kept(self.state.sequence);
+    /// Removes the edits long before this checkpoint, which is there, or a later one: a process that is about to commit one of these
+    /// numbers sees that. Edits that were left before, by a crash or during a commit of another process, are included.
+    fn remove_old_edits(&self, checkpoint: u64) -> Result<(), ArchiveError> {
+        let kept = oldest_kept(checkpoint);
         let old = numbers(&self.folder)?.into_iter().filter(|number| *number < kept);
         old.map(|number| self.edit_path(number)).try_for_each(|path| remove_edit(&path))
     }

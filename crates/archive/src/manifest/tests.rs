@@ -15,7 +15,7 @@ use super::state::ArchiveState;
 use crate::layout::Layout;
 use crate::position::LOCAL;
 use crate::tail_set::TailSet;
-use crate::{ArchiveError, Position, Segment, SegmentSummary};
+use crate::{Action, ArchiveError, Position, Segment, SegmentSummary};
 
 /// A segment of one tail, of ten rows, in an archive that is nowhere.
 pub(crate) fn segment_of(table: Table, day: i64, tail: u64) -> Segment {
@@ -452,6 +452,43 @@ fn files_of_segments_that_did_not_come_to_count_are_removed() {
     assert!(!is_left_after(Ok(None)), "nothing to commit any more");
     assert!(is_left_after(Ok(Some(edit))), "it counts");
     assert!(is_left_after(Err(failure())), "it counts already");
+}
+
+#[test]
+fn on_a_full_disk_or_quota_the_room_that_is_kept_goes_by_parts() {
+    use std::io::ErrorKind;
+
+    for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::PermissionDenied] {
+        let (_dir, layout) = archive();
+        let mut manifest = Manifest::load(&layout).expect("a manifest");
+        for tail in 1..=70 {
+            sealed(&mut manifest, tail);
+        }
+        manifest.keep_reserve(4096);
+        fs::write(edit_path(&layout, 5), "left behind").expect("written");
+        fs::write(layout.reserve(), "for the books").expect("written");
+        let kept = [layout.manifest().join("reserve"), edit_path(&layout, 5), layout.reserve()];
+        let mut found = Vec::new();
+        let written: Result<(), ArchiveError> = manifest.with_kept_room(|| {
+            found.push(kept.iter().filter(|path| path.exists()).count());
+            Err(Action::UpdateManifest.failed(&layout.manifest())(kind.into()))
+        });
+        assert!(matches!(written, Err(ArchiveError::Io { source, .. }) if source.kind() == kind));
+        let expected: &[usize] = if kind == ErrorKind::PermissionDenied { &[3] } else { &[3, 2, 1, 0] };
+        assert_eq!(found, expected, "{kind}");
+        let followed = edits(&layout).into_iter().find(|number| *number > 5);
+        assert_eq!(followed, Some(32), "those that may be followed stay");
+    }
+}
+
+#[test]
+fn a_reserve_is_extended_and_never_emptied_for_it() {
+    let (_dir, layout) = archive();
+    let manifest = Manifest::load(&layout).expect("a manifest");
+    for (asked, found) in [(100, 100), (300, 300), (200, 300)] {
+        manifest.keep_reserve(asked);
+        assert_eq!(manifest.reserve_octets(), found, "{asked}");
+    }
 }
 
 #[test]

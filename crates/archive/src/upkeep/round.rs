@@ -114,6 +114,7 @@ fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> 
     count_pending(shared, &upkeep);
     space::keep_commits_reserve(&upkeep.manifest, shared.layout.root());
     maintenance.manifest = Some(upkeep.manifest.clone());
+    upkeep.check_removals()?;
     // the rest after a long merge must not keep from expiring what is over the limit meanwhile
     let rest = maintenance.merge_from.saturating_duration_since(Instant::now());
     Ok(if merged || !rest.is_zero() { rest.min(options.upkeep_interval) } else { options.upkeep_interval })

@@ -1,12 +1,14 @@
 //! A disk that is full, and has room again.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use weir_archive::{
-    Action, ArchiveError, ArchiveOptions, CompactionOptions, Position, SealRetries, Snapshot, WhenFull, Writer,
+    Action, ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, SealRetries, Snapshot, WhenFull,
+    Writer, expire,
 };
 use weir_flow::Table;
 
@@ -236,6 +238,88 @@ fn merging_waits_for_room() {
     fs::remove_file(&ballast).expect("removed");
     assert!(merge().segments_written > 0);
     assert_eq!(check(&archive), Position::new(100));
+}
+
+/// Small segments, left as they are.
+fn unmerged() -> ArchiveOptions {
+    let compaction = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+    ArchiveOptions { segment_rows_max: 100, compaction, ..ArchiveOptions::default() }
+}
+
+/// An archive with several segments on such a disk.
+fn segments_on(disk: &SmallDisk) -> PathBuf {
+    let archive = disk.path().join("archive");
+    let (mut writer, _) = Writer::open(&archive, unmerged()).expect("an archive");
+    for number in 1..=100 {
+        writer.append(delivery(Position::new(number))).expect("room");
+    }
+    writer.close().expect("sealed");
+    archive
+}
+
+/// Another program that takes all the room that there is.
+fn take_all_room(disk: &SmallDisk) {
+    let ballast = fs::File::options().create(true).append(true).open(disk.path().join("ballast"));
+    let _ = ballast.expect("the ballast").write_all(&vec![1u8; 2 << 20]);
+}
+
+fn segments_expired(archive: &Path) -> usize {
+    let everything = ExpiryOptions { age_max: Some(Duration::ZERO), ..ExpiryOptions::default() };
+    expire(archive, &everything, false).expect("expired").segments.len()
+}
+
+#[test]
+fn expiry_goes_on_without_the_room_for_commits() {
+    let Some(disk) = SmallDisk::mount("2m") else { return };
+    let archive = segments_on(&disk);
+    fs::remove_file(archive.join("manifest/reserve")).expect("there is room for commits");
+    take_all_room(&disk);
+    assert!(segments_expired(&archive) > 0);
+    assert!(!archive.join("reserve").exists(), "the room for the books was the last");
+}
+
+#[test]
+fn opening_leaves_the_room_for_commits() {
+    let Some(disk) = SmallDisk::mount("2m") else { return };
+    let archive = segments_on(&disk);
+    take_all_room(&disk);
+    for _ in 0..3 {
+        Writer::open(&archive, unmerged()).expect("the archive opens").0.close().expect("closed");
+        take_all_room(&disk);
+    }
+    fs::remove_file(archive.join("reserve")).expect("there is room for the books");
+    take_all_room(&disk);
+    assert!(segments_expired(&archive) > 0);
+}
+
+/// How many segments of flows there are as files.
+fn files(archive: &Path) -> usize {
+    let days = fs::read_dir(archive.join("flows")).expect("a table").map(|day| day.expect("a day").path());
+    days.map(|day| fs::read_dir(day).expect("a day").count()).sum()
+}
+
+#[test]
+fn files_go_where_no_new_one_can_be_made() {
+    for is_waited_for in [true, false] {
+        let Some(disk) = SmallDisk::mount("4m,nr_inodes=200") else { return };
+        let archive = segments_on(&disk);
+        let before = Snapshot::open(&archive).expect("a snapshot");
+        assert!(segments_expired(&archive) > 0);
+        let after = Snapshot::open(&archive).expect("a snapshot");
+        let pending = files(&archive);
+        // a commit, whose number no lease has
+        drop(Writer::open(&archive, unmerged()).expect("the archive opens"));
+        let mut others = (0..200).map(|number| fs::File::create_new(disk.path().join(format!("other-{number}"))));
+        assert!(others.any(|created| created.is_err()), "no file can be made");
+        let wait_max = if is_waited_for { Duration::MAX } else { Duration::ZERO };
+        // the first one needs what has expired
+        let mut readers = vec![before, after];
+        readers.drain(..usize::from(is_waited_for));
+        let options = ExpiryOptions { readers_wait_max: wait_max, ..ExpiryOptions::default() };
+        let expired = expire(&archive, &options, false).expect("files go");
+        assert!(expired.segments.is_empty() && files(&archive) < pending, "{expired:?}");
+        drop(readers);
+    }
 }
 
 const DIR: &str = "WEIR_ARCHIVE_LIMIT_DIR";

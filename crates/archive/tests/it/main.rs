@@ -1,6 +1,7 @@
 //! The archive from outside: what it promises, under every fault that can be made.
 
 mod books;
+mod busy;
 mod check;
 mod crash;
 mod damage;

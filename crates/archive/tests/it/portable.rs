@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_archive::{
-    ArchiveError, ArchiveOptions, CompactionOptions, ExportSelection, Position, Snapshot, Writer, compact, export,
-    import, rebuild_manifest,
+    Action, ArchiveError, ArchiveOptions, CompactionOptions, ExportSelection, Position, Snapshot, Writer, compact,
+    export, import, rebuild_manifest,
 };
 use weir_flow::Table;
 
@@ -174,6 +174,27 @@ fn an_import_takes_no_name_that_a_file_has() {
     import(&second, &carried).expect("imported");
     assert_eq!(fs::read(&taken).expect("a file"), b"rows that are nowhere else");
     assert_eq!(flow_ids(&second), flow_ids(&source));
+}
+
+#[test]
+fn an_import_that_fails_leaves_no_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
+    archive(&source, 50);
+    compact(&source, &CompactionOptions { fan_in: 2, ..CompactionOptions::default() }, |_| {}).expect("merged");
+    let exported = export(&source, &carried, &ExportSelection::default()).expect("exported");
+    archive(&target, 0);
+    // the folder of a day, of a table that comes after the flows, is a link to nowhere
+    let day = target.join("exporter_books/date=2025-11-20");
+    std::os::unix::fs::symlink(folder.path().join("nowhere"), &day).expect("linked");
+    let refused = import(&target, &carried);
+    assert!(matches!(refused, Err(ArchiveError::Io { action: Action::PlaceSegment, .. })), "{refused:?}");
+    let days = fs::read_dir(target.join("flows")).expect("flows").map(|day| day.expect("a day").path());
+    let left: Vec<PathBuf> = days.filter(|day| fs::read_dir(day).expect("a day").next().is_some()).collect();
+    assert_eq!(left, Vec::<PathBuf>::new());
+    fs::remove_file(&day).expect("removed");
+    assert_eq!(import(&target, &carried).expect("imported").segments, exported.segments);
+    assert_eq!(flow_ids(&target), flow_ids(&source));
 }
 
 #[test]
