@@ -20,6 +20,7 @@ mod smtp;
 mod target;
 mod targets;
 mod text;
+mod timed_stream;
 
 pub use action::Action;
 pub use counters::{NotifyCounters, NotifyCounts};

@@ -45,6 +45,8 @@ pub struct Notifier {
     cursor: Cursor,
     /// Whether the cursor has moved and could not be kept.
     is_unkept: bool,
+    /// Whether the journal was not there when it was looked at last.
+    is_journal_missing: bool,
     gathering: Gathering,
     target: Box<dyn Target>,
     /// When messages of the last hour were sent.
@@ -98,7 +100,14 @@ impl Notifier {
         let begin = || -> io::Result<Cursor> {
             let kept = KeptCursor::read(&cursor_path)?;
             let cursor = match kept {
-                KeptCursor::Whole(cursor) => return Ok(cursor),
+                KeptCursor::Whole(cursor) => {
+                    if LogReader::open(&journal)?.is_none_or(|log| cursor.sent <= log.end()) {
+                        return Ok(cursor);
+                    }
+                    // found now, before the watch adds to what is there
+                    notice(shortened(scope));
+                    cursor_at(&journal, scope, None)?
+                }
                 KeptCursor::Place(place) => cursor_at(&journal, scope, Some(place))?,
                 KeptCursor::Missing => cursor_at(&journal, scope, None)?,
                 KeptCursor::Damaged => {
@@ -119,6 +128,7 @@ impl Notifier {
             gathering: Gathering::new(&cursor, false),
             cursor,
             is_unkept: false,
+            is_journal_missing: false,
             sent_ms: VecDeque::new(),
             failures: 0,
             again_ms: None,
@@ -206,7 +216,11 @@ impl Notifier {
         if is_quiet != self.gathering.is_quiet {
             self.gathering = Gathering::new(&self.cursor, is_quiet);
         }
-        let Some(mut log) = LogReader::open(&self.journal)? else { return Ok(()) };
+        let Some(mut log) = LogReader::open(&self.journal)? else {
+            self.miss_journal();
+            return Ok(());
+        };
+        self.is_journal_missing = false;
         self.pass_removed(&log)?;
         loop {
             let batching = match (self.target.takes_several(), self.may_send(now_ms)) {
@@ -271,11 +285,21 @@ impl Notifier {
         Ok(())
     }
 
+    /// Reports once that others have removed the journal. The next one begins at the place after it, and is sent from its first
+    /// report on; that one says as well what was lost.
+    fn miss_journal(&mut self) {
+        if self.cursor.sent > 0 && !self.is_journal_missing {
+            let (scope, journal) = (&self.scope, self.journal.display());
+            (self.notice)(format!("{scope}: {journal} is not there any more; sending goes on with the next report"));
+            self.is_journal_missing = true;
+        }
+    }
+
     /// Counts what was removed from the journal before it was sent, and goes on behind it.
     fn pass_removed(&mut self, log: &LogReader) -> Result<(), SendError> {
         let scope = &self.scope;
         if self.cursor.sent > log.end() {
-            (self.notice)(format!("{scope}: the journal is shorter than it was; sending begins at its end"));
+            (self.notice)(shortened(scope));
             self.cursor = cursor_at(&self.journal, scope, None)?;
         } else if self.cursor.sent < log.begins_at() {
             let removed = log.removed(scope.watch());
@@ -303,6 +327,10 @@ impl Notifier {
         }
         self.sent_ms.len() < messages_max
     }
+}
+
+fn shortened(scope: &Scope) -> String {
+    format!("{scope}: the journal is shorter than it was; sending begins at its end")
 }
 
 /// The cursor of a place, or of the end of the journal.

@@ -6,23 +6,21 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use openssl::ssl::{SslConnector, SslMethod};
+use openssl::ssl::{SslConnector, SslMethod, SslStream};
 
 use crate::target::SEND_MAX;
+use crate::timed_stream::TimedStream;
 
 /// Lines of a reply, and octets of one of them, at most.
 const REPLY_MAX: (usize, usize) = (100, 4_096);
 /// How long a server may take to answer a command, and to take a message (RFC 5321 section 4.5.3.2).
 const ANSWER_MAX: Duration = Duration::from_mins(5);
 const TAKING_MAX: Duration = Duration::from_mins(10);
-/// How often it is looked whether the process ends, and how long it waits for an answer then.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-const ENDING_MAX: Duration = Duration::from_secs(2);
 
 /// Why a message was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -52,16 +50,28 @@ pub(crate) enum SmtpError {
 }
 
 /// A connection, whatever carries it.
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+trait Stream: Read + Write {
+    /// Reads until so much time is over since then.
+    fn set_limit(&mut self, began: Instant, time_max: Duration);
+}
+
+impl Stream for TimedStream {
+    fn set_limit(&mut self, began: Instant, time_max: Duration) {
+        TimedStream::set_limit(self, began, time_max);
+    }
+}
+
+impl Stream for SslStream<TimedStream> {
+    fn set_limit(&mut self, began: Instant, time_max: Duration) {
+        self.get_mut().set_limit(began, time_max);
+    }
+}
 
 /// A session with a server.
 pub(crate) struct SmtpSession {
     stream: BufReader<Box<dyn Stream>>,
     /// The connection that carries it.
     socket: TcpStream,
-    /// Whether the process ends.
-    is_ending: Arc<AtomicBool>,
     /// What the server offers, in capitals.
     offers: Vec<String>,
 }
@@ -71,7 +81,6 @@ fn connected(host: &str, port: u16) -> io::Result<TcpStream> {
     for place in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&place, SEND_MAX) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(SEND_MAX))?;
                 stream.set_write_timeout(Some(SEND_MAX))?;
                 return Ok(stream);
             }
@@ -79,21 +88,6 @@ fn connected(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(failed)
-}
-
-/// Does the handshake with a server that must have this name.
-fn encrypted(stream: TcpStream, host: &str, ca: Option<&Path>) -> Result<Box<dyn Stream>, SmtpError> {
-    let wrong = |error: &dyn std::fmt::Display| SmtpError::Tls(error.to_string());
-    let mut connector = SslConnector::builder(SslMethod::tls_client()).map_err(|error| wrong(&error))?;
-    if let Some(ca) = ca {
-        let store = openssl::x509::store::X509StoreBuilder::new().map_err(|error| wrong(&error))?;
-        connector.set_cert_store(store.build());
-        connector
-            .set_ca_file(ca)
-            .map_err(|error| SmtpError::Tls(format!("cannot use the authorities {}: {error}", ca.display())))?;
-    }
-    let session = connector.build().connect(host, stream).map_err(|error| wrong(&error))?;
-    Ok(Box::new(session))
 }
 
 /// Where a server is, and how it is spoken to.
@@ -104,6 +98,9 @@ pub(crate) struct SmtpServer<'a> {
     pub(crate) name: &'a str,
     /// The authorities whose certificates are trusted, instead of those of the system.
     pub(crate) ca: Option<&'a Path>,
+    /// How long the handshake of TLS may take.
+    pub(crate) handshake_max: Duration,
+    /// Whether the process ends.
     pub(crate) is_ending: &'a Arc<AtomicBool>,
 }
 
@@ -111,13 +108,14 @@ impl SmtpServer<'_> {
     /// Connects without encryption.
     pub(crate) fn plain(&self) -> Result<SmtpSession, SmtpError> {
         let socket = connected(self.host, self.port)?;
-        self.begin(Box::new(socket.try_clone()?), socket)
+        let stream = TimedStream::new(socket.try_clone()?, ANSWER_MAX, self.is_ending)?;
+        self.begin(Box::new(stream), socket)
     }
 
     /// Connects over TLS.
     pub(crate) fn tls(&self) -> Result<SmtpSession, SmtpError> {
         let socket = connected(self.host, self.port)?;
-        self.begin(encrypted(socket.try_clone()?, self.host, self.ca)?, socket)
+        self.begin(self.encrypted(&socket)?, socket)
     }
 
     /// Connects, and goes over to TLS before anything is said.
@@ -131,17 +129,29 @@ impl SmtpServer<'_> {
             // somebody on the way put in what would count as encrypted
             return Err(SmtpError::Tls("there is more before it begins".to_owned()));
         }
-        session.socket.set_read_timeout(Some(SEND_MAX))?;
-        session.stream = BufReader::new(encrypted(session.socket.try_clone()?, self.host, self.ca)?);
-        session.socket.set_read_timeout(Some(LOOK_EVERY))?;
+        session.stream = BufReader::new(self.encrypted(&session.socket)?);
         session.hello(self.name)?;
         Ok(session)
     }
 
+    /// Does the handshake with the server, which must have the name of the host.
+    fn encrypted(&self, socket: &TcpStream) -> Result<Box<dyn Stream>, SmtpError> {
+        let wrong = |error: &dyn std::fmt::Display| SmtpError::Tls(error.to_string());
+        let mut connector = SslConnector::builder(SslMethod::tls_client()).map_err(|error| wrong(&error))?;
+        if let Some(ca) = self.ca {
+            let store = openssl::x509::store::X509StoreBuilder::new().map_err(|error| wrong(&error))?;
+            connector.set_cert_store(store.build());
+            connector
+                .set_ca_file(ca)
+                .map_err(|error| SmtpError::Tls(format!("cannot use the authorities {}: {error}", ca.display())))?;
+        }
+        let stream = TimedStream::new(socket.try_clone()?, self.handshake_max, self.is_ending)?;
+        let session = connector.build().connect(self.host, stream).map_err(|error| wrong(&error))?;
+        Ok(Box::new(session))
+    }
+
     fn begin(&self, stream: Box<dyn Stream>, socket: TcpStream) -> Result<SmtpSession, SmtpError> {
-        socket.set_read_timeout(Some(LOOK_EVERY))?;
-        let (stream, is_ending) = (BufReader::new(stream), Arc::clone(self.is_ending));
-        let mut session = SmtpSession { stream, socket, is_ending, offers: Vec::new() };
+        let mut session = SmtpSession { stream: BufReader::new(stream), socket, offers: Vec::new() };
         session.reply("the connection", 220, ANSWER_MAX)?;
         session.hello(self.name)?;
         Ok(session)
@@ -198,15 +208,10 @@ impl SmtpSession {
         stream.flush()
     }
 
-    /// A line of the server, with its end, of an answer that began to be waited for and may take so long.
-    fn line(&mut self, began: Instant, answer_max: Duration) -> io::Result<Vec<u8>> {
+    /// A line of the server, with its end.
+    fn line(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         while line.last() != Some(&b'\n') && line.len() < REPLY_MAX.1 {
-            // also when it sends an octet now and then
-            let is_ending = self.is_ending.load(Ordering::Relaxed);
-            if began.elapsed() >= if is_ending { ENDING_MAX } else { answer_max } {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long to answer"));
-            }
             match self.stream.fill_buf() {
                 Ok([]) => break,
                 Ok(octets) => {
@@ -215,7 +220,6 @@ impl SmtpSession {
                     line.extend_from_slice(octets.get(..end).unwrap_or_default());
                     self.stream.consume(end);
                 }
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -226,9 +230,10 @@ impl SmtpSession {
     /// The texts of the lines of a reply with the expected number.
     fn reply(&mut self, command: &'static str, expected: u16, answer_max: Duration) -> Result<Vec<String>, SmtpError> {
         let unknown = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("the server {what}"));
-        let (mut texts, began) = (Vec::new(), Instant::now());
+        let mut texts = Vec::new();
+        self.stream.get_mut().set_limit(Instant::now(), answer_max);
         while texts.len() < REPLY_MAX.0 {
-            let line = self.line(began, answer_max)?;
+            let line = self.line()?;
             if line.last() != Some(&b'\n') {
                 return Err(unknown("ended in the middle of an answer").into());
             }
@@ -245,5 +250,74 @@ impl SmtpSession {
             }
         }
         Err(unknown("answers without end").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_secure::{ClientAuth, TlsServer, TlsServerOptions};
+    use weir_testkit::certificates::{Certificate, Says};
+
+    use super::*;
+    use crate::timed_stream::tests::{SOON, drip, server};
+
+    const A_MOMENT: Duration = Duration::from_millis(100);
+
+    fn smtp<'a>(port: u16, ca: Option<&'a Path>, is_ending: &'a Arc<AtomicBool>) -> SmtpServer<'a> {
+        SmtpServer { host: "localhost", port, name: "weir", ca, handshake_max: A_MOMENT, is_ending }
+    }
+
+    /// Reads a line of the client, and answers.
+    fn answer(stream: &mut (impl Read + Write), text: &str) {
+        let mut octet = [0];
+        while stream.read_exact(&mut octet).is_ok() && octet != *b"\n" {}
+        stream.write_all(text.as_bytes()).expect("it is read");
+    }
+
+    #[test]
+    fn a_handshake_that_comes_octet_by_octet_has_an_end() {
+        let is_ending = Arc::<AtomicBool>::default();
+        let began = Instant::now();
+        let address = server(|mut stream| drip(&mut stream, 22));
+        let error = smtp(address.port(), None, &is_ending).tls().err().expect("no session");
+        assert!(error.to_string().contains("takes too long"), "{error}");
+        let address = server(|mut stream| {
+            stream.write_all(b"220 ready\r\n").expect("it is read");
+            answer(&mut stream, "250-mail\r\n250 STARTTLS\r\n");
+            answer(&mut stream, "220 go ahead\r\n");
+            drip(&mut stream, 22);
+        });
+        let error = smtp(address.port(), None, &is_ending).starttls().err().expect("no session");
+        assert!(error.to_string().contains("takes too long"), "{error}");
+        assert!(began.elapsed() < SOON);
+    }
+
+    #[test]
+    fn an_encrypted_answer_that_comes_octet_by_octet_has_an_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = Certificate::authority("ca");
+        authority.write(folder.path(), "ca");
+        authority.sign(&Says { dns: &["localhost"], ..Says::name("server") }).write(folder.path(), "server");
+        let options = TlsServerOptions {
+            certificate: folder.path().join("server.pem"),
+            key: folder.path().join("server.key"),
+            authorities: None,
+            revocations: None,
+            client_auth: ClientAuth::None,
+            peers: Vec::new(),
+        };
+        let tls = TlsServer::new(&options).expect("a server");
+        let address = server(move |stream| {
+            let mut stream = tls.accept(stream).expect("a session");
+            stream.write_all(b"220 ready\r\n").expect("it is read");
+            answer(&mut stream, "250 mail\r\n");
+            drip(stream.get_mut(), 23);
+        });
+        let (is_ending, ca) = (Arc::default(), folder.path().join("ca.pem"));
+        let server = SmtpServer { handshake_max: SOON, ..smtp(address.port(), Some(&ca), &is_ending) };
+        let mut session = server.tls().unwrap_or_else(|error| panic!("{error}"));
+        let began = Instant::now();
+        let error = session.reply("nothing", 250, A_MOMENT).expect_err("no answer").to_string();
+        assert!(error.contains("takes too long") && began.elapsed() < SOON, "{error}");
     }
 }

@@ -5,10 +5,16 @@
 //! many reports of each watch were removed. The header and the lines that stay are written to a new file, which is
 //! synced and then takes the name of the old one: after a crash one of the two is there, whole. Readers that have the old file open go
 //! on reading it.
+//!
+//! Other programs may remove, rename or empty the file (logrotate, a cleanup of a full disk): before each append it is looked at
+//! whether the name still leads to the open file. A new file begins with a header, too, so places go on, and whoever sends reports
+//! counts those that are gone and goes on with the first one of the new file. What speaks against it is a system call for each append,
+//! which syncs anyway.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -130,11 +136,15 @@ impl LogReader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
+        Self::of(file).map(Some)
+    }
+
+    fn of(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let mut file = BufReader::new(file);
         let header = Header::read(&mut file)?;
         let end = header.begins_at + length.saturating_sub(header.octets);
-        Ok(Some(Self { place: header.begins_at, end, file, header }))
+        Ok(Self { place: header.begins_at, end, file, header })
     }
 
     /// The place of the first line.
@@ -202,6 +212,8 @@ impl LogReader {
 pub(crate) struct LogWriter {
     path: PathBuf,
     file: File,
+    /// The place after the last line.
+    end: u64,
     retention: Retention,
     /// When lines are looked at next whether they are too old.
     age_look_ms: i64,
@@ -217,18 +229,20 @@ impl LogWriter {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = append_to(path)?;
-        remove_half_line(&mut file)?;
-        Ok(Self { path: path.to_owned(), file, retention, age_look_ms: i64::MIN, cut_after_ms: i64::MIN })
+        let (file, end) = open_whole(path)?;
+        Ok(Self { path: path.to_owned(), file, end, retention, age_look_ms: i64::MIN, cut_after_ms: i64::MIN })
     }
 
     /// Appends lines and syncs them: all of them or, on an error, none.
     pub(crate) fn append(&mut self, lines: &str) -> io::Result<()> {
+        self.follow()?;
         let length = self.file.metadata()?.len();
         let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
         if written.is_err() {
             // a part of a line must not become one with the next; when this fails too, the next start cuts it off
             let _ = self.file.set_len(length);
+        } else {
+            self.end += lines.len() as u64;
         }
         written
     }
@@ -254,6 +268,7 @@ impl LogWriter {
     }
 
     fn cut_now(&mut self, now_ms: i64) -> io::Result<u64> {
+        self.follow()?;
         let Some(mut reader) = LogReader::open(&self.path)? else { return Ok(0) };
         let length = reader.end() - reader.begins_at();
         let is_long = length > self.retention.octets_max;
@@ -279,6 +294,51 @@ impl LogWriter {
         Ok(count)
     }
 
+    /// Makes the file anew when others have removed, renamed or emptied it, and goes on in what they have put in its place.
+    fn follow(&mut self) -> io::Result<()> {
+        let named = match std::fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            found => Some(found?),
+        };
+        let Some(named) = named.filter(|named| named.len() > 0 || self.end == 0) else {
+            let behind = self.header_behind();
+            self.end = behind.begins_at;
+            self.replace(&behind, io::empty())?;
+            let path = self.path.display();
+            tracing::warn!("the reports {path} were removed, renamed or emptied by others; the file is made anew");
+            return Ok(());
+        };
+        let own = self.file.metadata()?;
+        if (own.dev(), own.ino()) != (named.dev(), named.ino()) {
+            (self.file, self.end) = open_whole(&self.path)?;
+            let path = self.path.display();
+            tracing::warn!("the reports {path} are another file, which others have put there; reports go to that one");
+        }
+        Ok(())
+    }
+
+    /// The header of a file that begins after all that was written, with the reports of our file as removed.
+    fn header_behind(&self) -> Header {
+        let mut behind = Header { begins_at: self.end, ..Header::default() };
+        let mut count = || -> io::Result<()> {
+            let mut reader = LogReader::of(self.file.try_clone()?)?;
+            behind.removed.clone_from(&reader.header.removed);
+            while let Some(report) = reader.next_report()? {
+                if report.members.is_some() {
+                    *behind.removed.entry(report.text("watch").to_owned()).or_default() += 1;
+                }
+            }
+            behind.begins_at = behind.begins_at.max(reader.end());
+            Ok(())
+        };
+        // a disk that cannot read them must not keep new ones from being written
+        if let Err(error) = count() {
+            let path = self.path.display();
+            tracing::warn!("how many reports went with {path} is not known: {error}");
+        }
+        behind
+    }
+
     /// Puts a file with this header and the rest of another in the place of ours.
     fn replace(&mut self, header: &Header, mut rest: impl Read) -> io::Result<()> {
         let new = new_path(&self.path);
@@ -302,6 +362,14 @@ fn new_path(path: &Path) -> PathBuf {
 
 fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).read(true).append(true).open(path)
+}
+
+/// Opens a file for appending, without a half line at its end; and the place after its last line.
+fn open_whole(path: &Path) -> io::Result<(File, u64)> {
+    let mut file = append_to(path)?;
+    remove_half_line(&mut file)?;
+    let end = LogReader::of(file.try_clone()?)?.end();
+    Ok((file, end))
 }
 
 /// Removes a last line that a crash cut off.

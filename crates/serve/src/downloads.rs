@@ -97,6 +97,8 @@ struct Download {
     next: Instant,
     /// It came at this start, and nothing has shown yet that it can be used.
     is_untried: bool,
+    /// Another one was put into the place, and neither is in use nor has been put back.
+    is_unsettled: bool,
 }
 
 /// What came.
@@ -171,7 +173,7 @@ pub struct Downloading {
 impl Download {
     fn new(options: DownloadOptions) -> Self {
         let place = Place::of(&options.file);
-        Self { options, place, tag: None, next: Instant::now(), is_untried: false }
+        Self { options, place, tag: None, next: Instant::now(), is_untried: false, is_unsettled: false }
     }
 
     fn interval(&self) -> Duration {
@@ -217,18 +219,32 @@ impl Download {
     }
 
     fn renew(&mut self, agent: &Agent, reload: &impl Fn() -> bool) -> Result<(), DownloadError> {
+        if self.is_unsettled {
+            // or else what could not be put back would be the same as what comes, and count as in use
+            self.put_back()?;
+        }
         let Some(Fetched { file, tag }) = self.fetch(agent, TIME_MAX)? else { return Ok(()) };
         if !self.place.is_same(file.path()).map_err(|source| self.unwritten(source))? {
+            self.is_unsettled = true;
             self.place.put(file).map_err(|source| self.unwritten(source))?;
             if !reload() {
-                self.place.put_back().map_err(|source| self.unwritten(source))?;
+                self.put_back()?;
                 let reason = "the configuration cannot be read with it, and what was there is put back";
                 return Err(self.unfetched(reason.to_owned()));
             }
+            self.is_unsettled = false;
             tracing::info!("{} was fetched: it is another one", self.options.file.display());
         }
+        self.place.keep().map_err(|source| self.unwritten(source))?;
+        // last, so that the server sends it again when what was before could not be removed
         self.tag = tag;
-        self.place.keep().map_err(|source| self.unwritten(source))
+        Ok(())
+    }
+
+    fn put_back(&mut self) -> Result<(), DownloadError> {
+        self.place.put_back().map_err(|source| self.unwritten(source))?;
+        self.is_unsettled = false;
+        Ok(())
     }
 
     /// What the server has; `None` when that is what it had before.

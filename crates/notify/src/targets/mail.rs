@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::action::{Mail, MailSecurity};
 use crate::smtp::{SmtpError, SmtpServer};
-use crate::target::{Message, SendError, Target};
+use crate::target::{Message, SEND_MAX, SendError, Target};
 use crate::text;
 
 /// Octets of a line of base64 (RFC 2045 section 6.8).
@@ -31,7 +31,7 @@ impl MailTarget {
     fn hand_over(&self, letter: &str) -> Result<(), SmtpError> {
         let Mail { host, port, security, ca, from, to, login } = &self.mail;
         let (ca, name, is_ending) = (ca.as_deref(), &hello(), &self.is_ending);
-        let server = SmtpServer { host, port: *port, name, ca, is_ending };
+        let server = SmtpServer { host, port: *port, name, ca, handshake_max: SEND_MAX, is_ending };
         let mut session = match security {
             MailSecurity::Plain => server.plain()?,
             MailSecurity::Tls => server.tls()?,

@@ -7,6 +7,8 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use serde_json::Value;
 use weir_reports::log::LoggedReport;
@@ -14,6 +16,7 @@ use weir_secure::{TlsClient, TlsClientOptions, TlsStream};
 
 use crate::action::SyslogTls;
 use crate::target::{Message, SEND_MAX, SendError, Target};
+use crate::timed_stream::TimedStream;
 
 /// Octets of a datagram; what is longer is cut (RFC 5426 section 3.2).
 const DATAGRAM_MAX: usize = 8_192;
@@ -109,7 +112,7 @@ impl Target for DatagramTarget {
 #[derive(Debug)]
 enum Connection {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<TimedStream>>),
 }
 
 impl Connection {
@@ -125,9 +128,9 @@ impl Connection {
                 read
             }
             Self::Tls(stream) => {
-                set(stream.get_ref(), true)?;
+                set(stream.get_ref().socket(), true)?;
                 let read = stream.read(&mut octets);
-                set(stream.get_ref(), false)?;
+                set(stream.get_ref().socket(), false)?;
                 read
             }
         };
@@ -154,11 +157,16 @@ pub(crate) struct StreamTarget {
     /// Made when it is first needed.
     client: Option<Arc<TlsClient>>,
     connection: Option<Connection>,
+    /// How long the handshake of TLS may take.
+    handshake_max: Duration,
+    /// Whether the process ends.
+    is_ending: Arc<AtomicBool>,
 }
 
 impl StreamTarget {
     pub(crate) fn new(address: String, tls: Option<SyslogTls>) -> Self {
-        Self { address, tls, client: None, connection: None }
+        let is_ending = Arc::default();
+        Self { address, tls, client: None, connection: None, handshake_max: SEND_MAX, is_ending }
     }
 
     fn open(&mut self) -> Result<Connection, SendError> {
@@ -175,11 +183,13 @@ impl StreamTarget {
         };
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let session = client.connect(host, stream).map_err(|error| {
+        let stream = TimedStream::new(stream, self.handshake_max, &self.is_ending)?;
+        let mut session = client.connect(host, stream).map_err(|error| {
             // files of authorities may be mended before the next try
             self.client = None;
             SendError::again(error.to_string())
         })?;
+        session.get_mut().remove_limit();
         Ok(Connection::Tls(Box::new(session)))
     }
 }
@@ -187,6 +197,10 @@ impl StreamTarget {
 impl Target for StreamTarget {
     fn takes_several(&self) -> bool {
         false
+    }
+
+    fn ends_with(&mut self, is_ending: &Arc<AtomicBool>) {
+        self.is_ending = Arc::clone(is_ending);
     }
 
     fn send(&mut self, reports: &Message<'_>, _now_ms: i64) -> Result<(), SendError> {
@@ -209,9 +223,23 @@ impl Target for StreamTarget {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use serde_json::json;
 
     use super::*;
+    use crate::timed_stream::tests::{SOON, drip, server};
+
+    #[test]
+    fn a_handshake_that_comes_octet_by_octet_has_an_end() {
+        let address = server(|mut stream| drip(&mut stream, 22)).to_string();
+        let tls = SyslogTls { address: address.clone(), ca: None, identity: None };
+        let mut target = StreamTarget::new(address, Some(tls));
+        target.handshake_max = Duration::from_millis(100);
+        let began = Instant::now();
+        target.open().expect_err("no session");
+        assert!(began.elapsed() < SOON);
+    }
 
     /// Worked out by hand after RFC 5424: local use 0 is 16, a warning 4, and 16 * 8 + 4 = 132.
     #[test]

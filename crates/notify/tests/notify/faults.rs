@@ -89,6 +89,48 @@ fn a_cursor_that_means_nothing_begins_at_the_end() {
     assert_eq!(server.keys(), ["n=1", "n=2"]);
 }
 
+/// A cleanup or logrotate takes the journal away: later reports are sent, and those that are gone are counted.
+#[test]
+fn a_journal_that_others_removed_costs_what_was_in_it_alone() {
+    let server = HttpServer::start(0, None, &[]);
+    let mut scene = Scene::new(&format!("webhook = '{}'", server.url()));
+    let journal = scene.folder().join("reports.ndjson");
+    scene.append([report(0, "warning")]);
+    scene.turn();
+    // looked at while it is away
+    std::fs::remove_file(&journal).expect("removed");
+    scene.turn();
+    scene.turn();
+    let notices = scene.notices();
+    assert!(notices.len() == 1 && notices[0].contains("is not there any more"), "{notices:?}");
+    scene.append([report(1, "warning")]);
+    scene.turn();
+    assert_eq!(server.keys(), ["n=0", "n=1"]);
+    // and not, with two reports that were not sent
+    scene.append([report(2, "warning"), report(3, "warning")]);
+    std::fs::rename(&journal, scene.folder().join("reports.ndjson.1")).expect("renamed");
+    scene.append([report(4, "warning")]);
+    scene.turn();
+    assert_eq!(server.keys(), ["n=0", "n=1", "n=4"]);
+    assert_eq!(scene.counts().reports_unsent, 2);
+    assert!(scene.notices()[1].contains("2 reports were removed from the journal"), "{:?}", scene.notices());
+}
+
+/// The same while nothing runs: the journal that is made at the start is sent from its first report on.
+#[test]
+fn a_journal_that_was_removed_before_the_start_is_sent_from_its_begin() {
+    let server = HttpServer::start(0, None, &[]);
+    let mut scene = Scene::new(&format!("webhook = '{}'", server.url()));
+    scene.append([report(0, "warning"), report(1, "warning")]);
+    scene.turn();
+    std::fs::write(scene.folder().join("reports.ndjson"), "").expect("emptied");
+    scene.reopen();
+    scene.append([report(2, "warning")]);
+    scene.turn();
+    assert_eq!(server.keys(), ["n=0", "n=1", "n=2"]);
+    assert!(scene.notices()[0].contains("shorter than it was"), "{:?}", scene.notices());
+}
+
 /// The cursors of journals of before are places alone.
 #[test]
 fn cursors_of_before_are_understood() {

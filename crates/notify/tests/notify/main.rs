@@ -88,6 +88,13 @@ impl Scene {
         self.notifier = Some(notifier.expect("a notifier"));
     }
 
+    /// The same, with the journal.
+    pub(crate) fn reopen(&mut self) {
+        drop(self.journal.take());
+        self.journal = Some(Journal::open(self.folder(), Retention::default()).expect("a journal"));
+        self.restart();
+    }
+
     pub(crate) fn append(&mut self, reports: impl IntoIterator<Item = Map<String, Value>>) {
         let journal = self.journal.as_mut().expect("a journal");
         journal.append(reports, self.now_ms).expect("appended");

@@ -140,3 +140,60 @@ fn a_file_that_cannot_be_cut_goes_on() {
     assert!(writer.cut(NEW_YEAR_MS + CUT_AGAIN_MS).expect("cut") > 0);
     assert_eq!(numbers(&path, ends[99]), [99, 100]);
 }
+
+/// Whoever removes, rotates or empties the file takes no later report away, and the places go on.
+#[test]
+fn a_file_that_others_took_away_is_made_anew() {
+    let rotate = |path: &Path| std::fs::rename(path, path.with_extension("1")).expect("renamed");
+    let empty = |path: &Path| File::create(path).map(drop).expect("a file");
+    for (step, removed) in [("remove", 100), ("rotate", 100), ("rotate and create", 100), ("empty", 0)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("reports.ndjson");
+        let (mut writer, ends) = written(&path, Retention::default());
+        match step {
+            "remove" => std::fs::remove_file(&path).expect("removed"),
+            "rotate" => rotate(&path),
+            "empty" => empty(&path),
+            _ => {
+                rotate(&path);
+                empty(&path);
+            }
+        }
+        let next = line("one", 100, NEW_YEAR_MS);
+        writer.append(&next).expect("appended");
+        let reader = LogReader::open(&path).expect("a file").expect(step);
+        assert_eq!((reader.begins_at(), reader.removed(None)), (ends[100], removed), "{step}");
+        writer.append(&line("one", 101, NEW_YEAR_MS)).expect("appended");
+        assert_eq!(numbers(&path, 0), [100, 101], "{step}");
+        assert_eq!(numbers(&path, ends[100] + next.len() as u64), [101], "{step}");
+        // and again, after a restart
+        drop(writer);
+        let mut writer = LogWriter::open(&path, Retention::default()).expect("a file");
+        std::fs::remove_file(&path).expect("removed");
+        writer.append(&line("one", 102, NEW_YEAR_MS)).expect("appended");
+        assert_eq!(numbers(&path, 0), [102], "{step}");
+        let reader = LogReader::open(&path).expect("a file").expect(step);
+        assert_eq!(
+            (reader.begins_at(), reader.removed(None)),
+            (ends[100] + 2 * next.len() as u64, removed + 2),
+            "{step}"
+        );
+    }
+}
+
+#[test]
+fn what_is_cut_is_the_file_that_has_the_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("reports.ndjson");
+    let retention = Retention { octets_max: 4_000, age_max: Duration::from_hours(24) };
+    let (mut writer, ends) = written(&path, retention);
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(writer.cut(NEW_YEAR_MS).expect("nothing to cut"), 0);
+    assert_eq!(LogReader::open(&path).expect("a file").expect("a file").begins_at(), ends[100]);
+    // what somebody puts there, such as a copy that was edited
+    let edited = folder.path().join("edited");
+    std::fs::write(&edited, format!("{}half", line("one", 7, NEW_YEAR_MS))).expect("written");
+    std::fs::rename(&edited, &path).expect("renamed");
+    writer.append(&line("one", 100, NEW_YEAR_MS)).expect("appended");
+    assert_eq!(numbers(&path, 0), [7, 100]);
+}

@@ -66,6 +66,29 @@ fn what_is_whole_and_another_one_takes_the_place_of_what_was_there() {
     assert_eq!(names(folder.path()), ["labels.csv"]);
 }
 
+/// A disk that fails for a moment: what is of no use is put back before it is compared with what comes.
+#[test]
+fn what_could_not_be_put_back_is_put_back_the_next_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("labels.csv");
+    let (url, _told) = server(vec![FIRST, OTHER, OTHER]);
+    let mut downloads = Downloads::fetched(vec![options(url, &file)]).expect("fetched");
+    let (agent, download) = (downloads.agent.clone(), &mut downloads.all[0]);
+    download.confirm();
+    let in_the_way = || {
+        fs::remove_file(&file).expect("removed");
+        fs::create_dir(&file).expect("a folder in the way");
+        false
+    };
+    let error = download.renew(&agent, &in_the_way).expect_err("not put back").to_string();
+    assert!(error.contains("cannot be written"), "{error}");
+    fs::remove_dir(&file).expect("removed");
+    fs::write(&file, "other\n").expect("written");
+    let error = download.renew(&agent, &|| false).expect_err("of no use").to_string();
+    assert!(error.contains("the configuration cannot be read with it"), "{error}");
+    assert_eq!((content(&file).as_str(), names(folder.path())), ("first\n", vec!["labels.csv".to_owned()]));
+}
+
 /// What is in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name());
