@@ -9,7 +9,10 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use weir_archive::{ArchiveError, FollowEvent, FollowOptions, FollowPosition, FollowedDelivery, Follower, Snapshot};
+use weir_archive::{
+    ArchiveError, FollowEvent, FollowOptions, FollowPosition, FollowRetry, FollowedDelivery, Follower, Snapshot,
+};
+use weir_flow::with_causes;
 
 use crate::identity::row_keys;
 use crate::in_flight::{InFlight, InFlightShare};
@@ -20,10 +23,8 @@ use crate::{
 
 /// How long the forwarder waits at most for one thing before it looks at the others.
 const TURN: Duration = Duration::from_millis(20);
-/// How often following is tried again after an error, with a pause each.
-const FOLLOW_RETRIES_MAX: u32 = 60;
-/// The pause before following is tried again.
-const FOLLOW_RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How long following is tried again after an error when forwarding is to end; otherwise it is without end.
+const FAILING_MAX: Duration = Duration::from_mins(1);
 
 /// Options of a [`Forwarder`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,21 +221,18 @@ impl<S: ForwardStore> Forwarder<S> {
         until_end: impl Fn() -> bool,
         grace: Duration,
     ) -> Result<ForwardCounts, ForwardError> {
-        let mut follow_retries = 0;
+        let mut retry = FollowRetry::default();
         while !is_stopping() {
             let is_quiet = self.pending.is_empty();
-            match self.read(if is_quiet { TURN } else { Duration::ZERO }) {
+            match self.read_again(if is_quiet { TURN } else { Duration::ZERO }, &mut retry) {
                 Ok(false) if is_quiet && until_end() => break,
-                Ok(true) => follow_retries = 0,
-                Ok(false) => {}
-                Err(error) if follow_retries >= FOLLOW_RETRIES_MAX => {
-                    self.keep();
-                    return Err(ForwardError::Follow { folder: self.archive, source: error });
-                }
+                Ok(_) => {}
                 Err(error) => {
-                    follow_retries += 1;
-                    tracing::warn!("cannot follow the archive, trying again: {error}");
-                    std::thread::sleep(FOLLOW_RETRY_EVERY);
+                    let is_lasting = retry.failing_for(Instant::now()).is_some_and(|length| length >= FAILING_MAX);
+                    if is_lasting && until_end() {
+                        self.keep();
+                        return Err(ForwardError::Follow { folder: self.archive, source: error });
+                    }
                 }
             }
             if !self.pending.is_empty() {
@@ -259,6 +257,33 @@ impl<S: ForwardStore> Forwarder<S> {
             Some(refused) if !self.pending.is_empty() => Err(ForwardError::Store(refused)),
             _ => Ok(self.counters.read()),
         }
+    }
+
+    /// As [`read`](Self::read), with pauses after errors. Then the archive is followed anew from where it was, since what is open of
+    /// it may be of a mount that has gone.
+    fn read_again(&mut self, timeout: Duration, retry: &mut FollowRetry) -> Result<bool, ArchiveError> {
+        if retry.is_waiting(Instant::now()) {
+            std::thread::sleep(TURN);
+            // there may be something
+            return Ok(true);
+        }
+        let result = match retry.failing_for(Instant::now()) {
+            Some(_) => self.follow_anew().and_then(|()| self.read(timeout)),
+            None => self.read(timeout),
+        };
+        match &result {
+            Ok(_) => retry.succeeded(),
+            Err(error) if retry.failed(Instant::now()) => {
+                tracing::warn!("cannot follow the archive, trying again: {}", with_causes(error));
+            }
+            Err(_) => {}
+        }
+        result
+    }
+
+    fn follow_anew(&mut self) -> Result<(), ArchiveError> {
+        self.follower = Follower::attach(&self.archive, self.follower.position(), FollowOptions::default())?;
+        Ok(())
     }
 
     /// Reads what comes next in the archive and hands it to the store, if there is room; whether there was something.
