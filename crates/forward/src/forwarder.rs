@@ -17,8 +17,10 @@ use weir_flow::with_causes;
 use crate::identity::row_keys;
 use crate::in_flight::{InFlight, InFlightShare};
 use crate::state::StateFiles;
+use crate::warning::LastingWarning;
 use crate::{
-    ForwardCounters, ForwardCounts, ForwardDelivery, ForwardOutcome, ForwardState, ForwardStore, StateError, StoreError,
+    ForwardCounters, ForwardCounts, ForwardDelivery, ForwardError, ForwardOutcome, ForwardState, ForwardStore,
+    StoreError,
 };
 
 /// How long the forwarder waits at most for one thing before it looks at the others.
@@ -63,46 +65,6 @@ impl Default for ForwardOptions {
     }
 }
 
-/// Why forwarding ended.
-#[derive(Debug, thiserror::Error)]
-pub enum ForwardError {
-    /// The state cannot be used.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The archive cannot be followed.
-    #[error("cannot follow the archive {folder}")]
-    Follow {
-        /// Its folder.
-        folder: PathBuf,
-        /// Why.
-        #[source]
-        source: ArchiveError,
-    },
-    /// The archive does not know the position that was kept.
-    #[error(
-        "the archive {folder} does not know the position {position} that was forwarded last: it was made anew, or replaced by \
-         an older copy; delete {state} to forward it from its begin (rows that are stored are not stored twice)"
-    )]
-    UnknownPosition {
-        /// Its folder.
-        folder: PathBuf,
-        /// The position.
-        position: FollowPosition,
-        /// The file to delete.
-        state: PathBuf,
-    },
-    /// There can be no thread for it.
-    #[error("forwarding cannot begin")]
-    Thread {
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The store will not take anything.
-    #[error("{0}")]
-    Store(StoreError),
-}
-
 /// Follows an archive and hands its deliveries to a store.
 pub struct Forwarder<S> {
     archive: PathBuf,
@@ -115,14 +77,23 @@ pub struct Forwarder<S> {
     pending: BTreeMap<FollowPosition, Pending>,
     /// Up to here everything has ended.
     state: ForwardState,
-    kept: ForwardState,
-    kept_at: Instant,
+    kept: KeptState,
     in_flight: InFlightShare,
     pause: Pause,
     /// What the store refused last, since it took anything.
     refused: Option<StoreError>,
     losses: Losses,
     counters: ForwardCounters,
+}
+
+/// How far it is, as that was written last.
+#[derive(Debug)]
+struct KeptState {
+    state: ForwardState,
+    /// When it was written last, or that was tried.
+    at: Instant,
+    /// That it cannot be written.
+    warning: LastingWarning,
 }
 
 /// A delivery that is not kept as forwarded yet.
@@ -190,8 +161,7 @@ impl<S: ForwardStore> Forwarder<S> {
             origin,
             pending: BTreeMap::new(),
             state,
-            kept,
-            kept_at: Instant::now(),
+            kept: KeptState { state: kept, at: Instant::now(), warning: LastingWarning::default() },
             in_flight: InFlightShare::of(InFlight::default()),
             pause: Pause::default(),
             refused: None,
@@ -242,7 +212,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 self.begin_again();
             }
             self.look_for_losses();
-            if self.kept_at.elapsed() >= self.options.keep_interval {
+            if self.kept.at.elapsed() >= self.options.keep_interval {
                 self.keep();
             }
         }
@@ -499,17 +469,23 @@ impl<S: ForwardStore> Forwarder<S> {
 
     /// Writes how far it is. A disk that is full for a while is no reason to end: what is repeated is only more.
     fn keep(&mut self) {
-        self.kept_at = Instant::now();
+        self.kept.at = Instant::now();
         let state = self.accounted();
         let behind = self.follower.behind().map_or(0, |behind| behind.deliveries);
         let waiting = self.pending.values().filter(|pending| !matches!(pending, Pending::Ended(_))).count();
         self.counters.write(&ForwardCounts { deliveries_waiting: behind + waiting as u64, ..self.counted() });
-        if self.kept == state {
+        if self.kept.state == state {
             return;
         }
         match self.files.keep(&state) {
-            Ok(()) => self.kept = state,
-            Err(error) => tracing::warn!("how far forwarding is cannot be kept, trying again: {error}"),
+            Ok(()) => {
+                self.kept.state = state;
+                self.kept.warning.clear();
+            }
+            Err(error) if self.kept.warning.is_due(self.kept.at) => {
+                tracing::warn!("how far forwarding is cannot be kept, trying again: {error}");
+            }
+            Err(_) => {}
         }
     }
 
