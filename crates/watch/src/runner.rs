@@ -329,6 +329,12 @@ impl Runner {
         self.follower.is_finished()
     }
 
+    /// Ends it as a panic in the thread of a watch does.
+    #[cfg(test)]
+    pub(crate) fn end_as_by_panic(&self) {
+        self.shared.iter().for_each(|shared| shared.is_failed.store(true, Ordering::Relaxed));
+    }
+
     /// What happened to each watch.
     pub fn counts(&self) -> Vec<(String, WatchCounts)> {
         self.watches
