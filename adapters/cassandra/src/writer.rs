@@ -12,7 +12,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use weir_forward::{ForwardDelivery, ForwardOutcome, ForwardStore};
+use weir_archive::FollowPosition;
+use weir_forward::{ForwardDelivery, ForwardOutcome, ForwardStore, StoreError, StoredRows};
 
 use crate::{CassandraError, CassandraOptions};
 pub(crate) use insert::{prepare, using_ttl};
@@ -63,14 +64,10 @@ impl CassandraStore {
 
 impl ForwardStore for CassandraStore {
     fn begin(&mut self, delivery: ForwardDelivery) {
-        let (cluster, ending) = (Arc::clone(&self.cluster), self.ending.clone());
         let Some(runtime) = &self.threads.0 else { return };
-        runtime.spawn(async move {
-            let position = delivery.position;
-            let result = cluster.store(delivery).await.map_err(Into::into);
-            // a forwarder that has ended wants no answer
-            let _ = ending.send(ForwardOutcome { position, result });
-        });
+        let outcome = TaskOutcome { position: delivery.position, ending: self.ending.clone(), result: None };
+        let cluster = Arc::clone(&self.cluster);
+        spawn(runtime, outcome, async move { cluster.store(delivery).await });
     }
 
     fn ended(&mut self, timeout: Duration) -> Vec<ForwardOutcome> {
@@ -86,5 +83,57 @@ impl Drop for Threads {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+/// The outcome of a task, which is sent when the task ends. One that panics has an outcome too: a delivery without one would be
+/// waited for without end, and what comes after it with it.
+struct TaskOutcome {
+    position: FollowPosition,
+    ending: Sender<ForwardOutcome>,
+    /// `None` until it is known.
+    result: Option<Result<StoredRows, StoreError>>,
+}
+
+impl TaskOutcome {
+    fn end(mut self, result: Result<StoredRows, CassandraError>) {
+        self.result = Some(result.map_err(Into::into));
+    }
+}
+
+impl Drop for TaskOutcome {
+    fn drop(&mut self) {
+        let panicked = || Err(StoreError::Unavailable("the task that stores flows has ended by a panic".to_owned()));
+        let result = self.result.take().unwrap_or_else(panicked);
+        // a forwarder that has ended wants no answer
+        let _ = self.ending.send(ForwardOutcome { position: self.position, result });
+    }
+}
+
+fn spawn(
+    runtime: &Runtime,
+    outcome: TaskOutcome,
+    storing: impl Future<Output = Result<StoredRows, CassandraError>> + Send + 'static,
+) {
+    runtime.spawn(async move { outcome.end(storing.await) });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use super::*;
+
+    #[test]
+    fn a_task_that_panics_has_an_outcome() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().expect("a thread");
+        let (ending, ended) = channel();
+        let outcome = TaskOutcome { position: FollowPosition::START, ending, result: None };
+        let panics =
+            |_: &mut std::task::Context<'_>| -> Poll<Result<StoredRows, CassandraError>> { panic!("a defect") };
+        spawn(&runtime, outcome, std::future::poll_fn(panics));
+        let outcome = ended.recv_timeout(Duration::from_mins(1)).expect("an outcome");
+        assert_eq!(outcome.position, FollowPosition::START);
+        assert!(matches!(outcome.result, Err(StoreError::Unavailable(_))), "{:?}", outcome.result);
     }
 }

@@ -15,9 +15,11 @@
 mod event;
 mod follower;
 pub(crate) mod local;
+mod retry;
 mod tail_cursor;
 mod view;
 mod window;
 
 pub use event::{Behind, FollowEvent, FollowOptions, FollowedDelivery};
 pub use follower::Follower;
+pub use retry::FollowRetry;

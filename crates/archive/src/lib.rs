@@ -75,7 +75,7 @@ pub use compaction::{CompactionReport, Merge, compact};
 pub use durability::Durability;
 pub use error::{Action, ArchiveError};
 pub use expiry::{ExpiryReport, expire};
-pub use follow::{Behind, FollowEvent, FollowOptions, FollowedDelivery, Follower};
+pub use follow::{Behind, FollowEvent, FollowOptions, FollowRetry, FollowedDelivery, Follower};
 pub use frame::FrameDigest;
 pub use handle::{ArchiveHandle, HandleOptions};
 pub use index::{ColumnPages, GroupPages, PageEncoding, PagePlace, PageSet, SegmentIndex};

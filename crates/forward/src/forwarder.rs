@@ -9,21 +9,24 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use weir_archive::{ArchiveError, FollowEvent, FollowOptions, FollowPosition, FollowedDelivery, Follower, Snapshot};
+use weir_archive::{
+    ArchiveError, FollowEvent, FollowOptions, FollowPosition, FollowRetry, FollowedDelivery, Follower, Snapshot,
+};
+use weir_flow::with_causes;
 
 use crate::identity::row_keys;
 use crate::in_flight::{InFlight, InFlightShare};
 use crate::state::StateFiles;
+use crate::warning::LastingWarning;
 use crate::{
-    ForwardCounters, ForwardCounts, ForwardDelivery, ForwardOutcome, ForwardState, ForwardStore, StateError, StoreError,
+    ForwardCounters, ForwardCounts, ForwardDelivery, ForwardError, ForwardOutcome, ForwardState, ForwardStore,
+    StoreError,
 };
 
 /// How long the forwarder waits at most for one thing before it looks at the others.
 const TURN: Duration = Duration::from_millis(20);
-/// How often following is tried again after an error, with a pause each.
-const FOLLOW_RETRIES_MAX: u32 = 60;
-/// The pause before following is tried again.
-const FOLLOW_RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How long following is tried again after an error when forwarding is to end; otherwise it is without end.
+const FAILING_MAX: Duration = Duration::from_mins(1);
 
 /// Options of a [`Forwarder`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,46 +65,6 @@ impl Default for ForwardOptions {
     }
 }
 
-/// Why forwarding ended.
-#[derive(Debug, thiserror::Error)]
-pub enum ForwardError {
-    /// The state cannot be used.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The archive cannot be followed.
-    #[error("cannot follow the archive {folder}")]
-    Follow {
-        /// Its folder.
-        folder: PathBuf,
-        /// Why.
-        #[source]
-        source: ArchiveError,
-    },
-    /// The archive does not know the position that was kept.
-    #[error(
-        "the archive {folder} does not know the position {position} that was forwarded last: it was made anew, or replaced by \
-         an older copy; delete {state} to forward it from its begin (rows that are stored are not stored twice)"
-    )]
-    UnknownPosition {
-        /// Its folder.
-        folder: PathBuf,
-        /// The position.
-        position: FollowPosition,
-        /// The file to delete.
-        state: PathBuf,
-    },
-    /// There can be no thread for it.
-    #[error("forwarding cannot begin")]
-    Thread {
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The store will not take anything.
-    #[error("{0}")]
-    Store(StoreError),
-}
-
 /// Follows an archive and hands its deliveries to a store.
 pub struct Forwarder<S> {
     archive: PathBuf,
@@ -114,14 +77,23 @@ pub struct Forwarder<S> {
     pending: BTreeMap<FollowPosition, Pending>,
     /// Up to here everything has ended.
     state: ForwardState,
-    kept: ForwardState,
-    kept_at: Instant,
+    kept: KeptState,
     in_flight: InFlightShare,
     pause: Pause,
     /// What the store refused last, since it took anything.
     refused: Option<StoreError>,
     losses: Losses,
     counters: ForwardCounters,
+}
+
+/// How far it is, as that was written last.
+#[derive(Debug)]
+struct KeptState {
+    state: ForwardState,
+    /// When it was written last, or that was tried.
+    at: Instant,
+    /// That it cannot be written.
+    warning: LastingWarning,
 }
 
 /// A delivery that is not kept as forwarded yet.
@@ -189,8 +161,7 @@ impl<S: ForwardStore> Forwarder<S> {
             origin,
             pending: BTreeMap::new(),
             state,
-            kept,
-            kept_at: Instant::now(),
+            kept: KeptState { state: kept, at: Instant::now(), warning: LastingWarning::default() },
             in_flight: InFlightShare::of(InFlight::default()),
             pause: Pause::default(),
             refused: None,
@@ -220,21 +191,18 @@ impl<S: ForwardStore> Forwarder<S> {
         until_end: impl Fn() -> bool,
         grace: Duration,
     ) -> Result<ForwardCounts, ForwardError> {
-        let mut follow_retries = 0;
+        let mut retry = FollowRetry::default();
         while !is_stopping() {
             let is_quiet = self.pending.is_empty();
-            match self.read(if is_quiet { TURN } else { Duration::ZERO }) {
+            match self.read_again(if is_quiet { TURN } else { Duration::ZERO }, &mut retry) {
                 Ok(false) if is_quiet && until_end() => break,
-                Ok(true) => follow_retries = 0,
-                Ok(false) => {}
-                Err(error) if follow_retries >= FOLLOW_RETRIES_MAX => {
-                    self.keep();
-                    return Err(ForwardError::Follow { folder: self.archive, source: error });
-                }
+                Ok(_) => {}
                 Err(error) => {
-                    follow_retries += 1;
-                    tracing::warn!("cannot follow the archive, trying again: {error}");
-                    std::thread::sleep(FOLLOW_RETRY_EVERY);
+                    let is_lasting = retry.failing_for(Instant::now()).is_some_and(|length| length >= FAILING_MAX);
+                    if is_lasting && until_end() {
+                        self.keep();
+                        return Err(ForwardError::Follow { folder: self.archive, source: error });
+                    }
                 }
             }
             if !self.pending.is_empty() {
@@ -244,7 +212,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 self.begin_again();
             }
             self.look_for_losses();
-            if self.kept_at.elapsed() >= self.options.keep_interval {
+            if self.kept.at.elapsed() >= self.options.keep_interval {
                 self.keep();
             }
         }
@@ -259,6 +227,33 @@ impl<S: ForwardStore> Forwarder<S> {
             Some(refused) if !self.pending.is_empty() => Err(ForwardError::Store(refused)),
             _ => Ok(self.counters.read()),
         }
+    }
+
+    /// As [`read`](Self::read), with pauses after errors. Then the archive is followed anew from where it was, since what is open of
+    /// it may be of a mount that has gone.
+    fn read_again(&mut self, timeout: Duration, retry: &mut FollowRetry) -> Result<bool, ArchiveError> {
+        if retry.is_waiting(Instant::now()) {
+            std::thread::sleep(TURN);
+            // there may be something
+            return Ok(true);
+        }
+        let result = match retry.failing_for(Instant::now()) {
+            Some(_) => self.follow_anew().and_then(|()| self.read(timeout)),
+            None => self.read(timeout),
+        };
+        match &result {
+            Ok(_) => retry.succeeded(),
+            Err(error) if retry.failed(Instant::now()) => {
+                tracing::warn!("cannot follow the archive, trying again: {}", with_causes(error));
+            }
+            Err(_) => {}
+        }
+        result
+    }
+
+    fn follow_anew(&mut self) -> Result<(), ArchiveError> {
+        self.follower = Follower::attach(&self.archive, self.follower.position(), FollowOptions::default())?;
+        Ok(())
     }
 
     /// Reads what comes next in the archive and hands it to the store, if there is room; whether there was something.
@@ -474,17 +469,23 @@ impl<S: ForwardStore> Forwarder<S> {
 
     /// Writes how far it is. A disk that is full for a while is no reason to end: what is repeated is only more.
     fn keep(&mut self) {
-        self.kept_at = Instant::now();
+        self.kept.at = Instant::now();
         let state = self.accounted();
         let behind = self.follower.behind().map_or(0, |behind| behind.deliveries);
         let waiting = self.pending.values().filter(|pending| !matches!(pending, Pending::Ended(_))).count();
         self.counters.write(&ForwardCounts { deliveries_waiting: behind + waiting as u64, ..self.counted() });
-        if self.kept == state {
+        if self.kept.state == state {
             return;
         }
         match self.files.keep(&state) {
-            Ok(()) => self.kept = state,
-            Err(error) => tracing::warn!("how far forwarding is cannot be kept, trying again: {error}"),
+            Ok(()) => {
+                self.kept.state = state;
+                self.kept.warning.clear();
+            }
+            Err(error) if self.kept.warning.is_due(self.kept.at) => {
+                tracing::warn!("how far forwarding is cannot be kept, trying again: {error}");
+            }
+            Err(_) => {}
         }
     }
 

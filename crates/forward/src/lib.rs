@@ -29,8 +29,12 @@ pub mod statistics;
 pub mod counters;
 pub mod state;
 
+mod error;
+mod warning;
+
 pub use counters::{ForwardCounters, ForwardCounts};
-pub use forwarder::{ForwardError, ForwardOptions, Forwarder};
+pub use error::ForwardError;
+pub use forwarder::{ForwardOptions, Forwarder};
 pub use group::{ArchiveFailure, ForwardGroup, GroupArchive};
 pub use in_flight::InFlight;
 pub use state::{ForwardState, KeptForwarder, StateError, forwarders};

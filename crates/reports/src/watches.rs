@@ -30,7 +30,7 @@ pub struct ListedWatch {
     pub is_paused_by_file: bool,
     /// The columns of the keys of its reports; `None` when its file could never be read.
     pub key: Option<Vec<KeyColumn>>,
-    /// What is wrong with its file, if anything. What ran before then goes on.
+    /// What is wrong with its file, if anything: what ran before then goes on. Or why it does not run yet, and tries again.
     pub error: Option<String>,
 }
 

@@ -101,6 +101,8 @@ impl WatchCounts {
 pub(crate) struct WatchCounters {
     /// What its windows take of the memory of all watches.
     pub(crate) memory: Option<QuestionMemory>,
+    /// Why it does not run yet: it could not join those that follow the archive, and tries again.
+    pub(crate) join_error: Mutex<Option<String>>,
     pub(crate) panes: Mutex<PaneCounts>,
     pub(crate) waiting: WaitingCounters,
     pub(crate) windows_closed: AtomicU64,

@@ -60,14 +60,25 @@ impl FlowSource {
         }
     }
 
-    /// Gives these columns too from now on. A chain gives all that it has.
-    pub(crate) fn widen(&mut self, wanted: &[Column]) -> Result<(), WatchError> {
-        let Self::Archive { follow, follower, columns } = self else { return Ok(()) };
-        let missing: Vec<_> = wanted.iter().filter(|column| !columns.contains(column)).collect();
-        if !missing.is_empty() {
-            columns.extend(missing);
+    /// As [`next_timeout`](Self::next_timeout) after an error: an archive is followed anew from where it was, since what is open of
+    /// it may be of a mount that has gone.
+    pub(crate) fn next_anew(&mut self, timeout: Duration) -> Result<Option<SourceEvent>, WatchError> {
+        if let Self::Archive { follow, follower, columns } = self {
             let options = FollowOptions { columns: Some(columns.clone()), ..FollowOptions::default() };
             *follower = follow(follower.position(), options)?;
+        }
+        Ok(self.next_timeout(timeout)?)
+    }
+
+    /// Gives these columns too from now on; after an error it is as before. A chain gives all that it has.
+    pub(crate) fn widen(&mut self, wanted: &[Column]) -> Result<(), WatchError> {
+        let Self::Archive { follow, follower, columns } = self else { return Ok(()) };
+        let missing: Vec<_> = wanted.iter().filter(|column| !columns.contains(column)).copied().collect();
+        if !missing.is_empty() {
+            let wider: Vec<_> = columns.iter().copied().chain(missing).collect();
+            let options = FollowOptions { columns: Some(wider.clone()), ..FollowOptions::default() };
+            *follower = follow(follower.position(), options)?;
+            *columns = wider;
         }
         Ok(())
     }

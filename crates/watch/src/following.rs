@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, SendError, Sender, TrySendError};
-use weir_archive::{FollowEvent, FollowPosition, FollowedDelivery};
+use weir_archive::{FollowEvent, FollowPosition, FollowRetry, FollowedDelivery};
 use weir_flow::Column;
 use weir_sql::standing::QuestionMemory;
 
@@ -27,10 +27,6 @@ use crate::watch::Watch;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often it is looked whether closed windows have freed memory.
 const MEMORY_LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How long following is tried again after an error.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
-/// How often following is tried again before the runner ends.
-const RETRIES_MAX: u32 = 60;
 
 /// What the thread that follows is told.
 pub(crate) enum FollowCommand {
@@ -157,41 +153,53 @@ pub(crate) struct FollowThread {
 }
 
 impl FollowThread {
-    pub(crate) fn run(&mut self) -> Result<(), WatchError> {
-        let (mut last_event, mut retries) = (Instant::now(), 0);
+    pub(crate) fn run(&mut self) {
+        let (mut last_event, mut retry) = (Instant::now(), FollowRetry::default());
         while !self.shared.is_ending() {
             while let Ok(control) = self.controls.try_recv() {
-                self.obey(control)?;
+                self.obey(control);
             }
-            match self.source.next_timeout(LOOK_EVERY) {
+            if retry.is_waiting(Instant::now()) {
+                thread::sleep(LOOK_EVERY);
+                // what is not read yet may have the flows of windows that are open
+                last_event = Instant::now();
+                continue;
+            }
+            match self.next(&retry) {
                 Ok(Some(SourceEvent::End)) => {
                     self.close_all();
-                    return Ok(());
+                    return;
                 }
                 Ok(Some(event)) => {
-                    retries = 0;
+                    retry.succeeded();
                     if self.take(event) {
                         last_event = Instant::now();
                     } else {
                         self.idle(last_event.elapsed());
                     }
                 }
-                Ok(None) => self.idle(last_event.elapsed()),
-                // a file can come back, or be set aside
-                Err(error) if retries < RETRIES_MAX => {
-                    if retries == 0 {
-                        self.shared.notice(format!("cannot follow the archive, trying again: {}", with_causes(&error)));
-                    }
-                    retries += 1;
-                    thread::sleep(RETRY_EVERY);
+                Ok(None) => {
+                    retry.succeeded();
+                    self.idle(last_event.elapsed());
                 }
-                Err(error) => return Err(error.into()),
+                // a file can come back, or be set aside
+                Err(error) => {
+                    if retry.failed(Instant::now()) {
+                        self.shared.notice(format!("watches get no flows, trying again: {}", with_causes(&error)));
+                    }
+                }
             }
         }
-        Ok(())
     }
 
-    fn obey(&mut self, control: FollowCommand) -> Result<(), WatchError> {
+    fn next(&mut self, retry: &FollowRetry) -> Result<Option<SourceEvent>, WatchError> {
+        if retry.failing_for(Instant::now()).is_some() {
+            return self.source.next_anew(LOOK_EVERY);
+        }
+        Ok(self.source.next_timeout(LOOK_EVERY)?)
+    }
+
+    fn obey(&mut self, control: FollowCommand) {
         match control {
             FollowCommand::Leave(name) => {
                 let left = self.watches.iter().filter(|watch| watch.name == name).count();
@@ -200,20 +208,22 @@ impl FollowThread {
                 self.watches.retain(|watch| watch.name != name);
             }
             FollowCommand::Join(mut watch) => {
-                if !self.source.is_stream()
-                    && let Err(error) = watch.load(&self.shared.history)
-                {
-                    let name = &watch.name;
-                    self.shared
-                        .notice(format!("watch '{name}' ends, the archive cannot be read: {}", with_causes(&error)));
-                    return Ok(());
+                let failure = self.join(&mut watch).err().map(|error| with_causes(&error));
+                let has_joined = failure.is_none();
+                // first: a watch that is dropped closes the channels of its thread, which then tries again
+                *locked(&watch.counters.join_error) = failure;
+                if has_joined {
+                    self.watches.push(*watch);
+                    self.shared.joined.fetch_add(1, Ordering::Relaxed);
                 }
-                self.source.widen(&watch.columns)?;
-                self.watches.push(*watch);
-                self.shared.joined.fetch_add(1, Ordering::Relaxed);
             }
         }
-        Ok(())
+    }
+
+    fn join(&mut self, watch: &mut FollowedWatch) -> Result<(), WatchError> {
+        // first, so that whatever comes after the snapshot has its columns
+        self.source.widen(&watch.columns)?;
+        if self.source.is_stream() { Ok(()) } else { watch.load(&self.shared.history) }
     }
 
     /// Whether there were flows.
@@ -316,7 +326,7 @@ impl FollowThread {
     fn close_all(&mut self) {
         // a watch may have been on its way
         while let Ok(control) = self.controls.try_recv() {
-            let _ = self.obey(control);
+            self.obey(control);
         }
         let Some(latest_ms) = self.source.latest_ms() else { return };
         let waits = self.waits;

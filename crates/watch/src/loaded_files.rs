@@ -39,6 +39,8 @@ pub struct LoadedFiles {
     listed: BTreeMap<PathBuf, ListedWatch>,
     /// The watches that are in the runner: what runs when its file is wrong by now.
     begun: BTreeMap<PathBuf, BegunWatch>,
+    /// Why watches do not run yet, by name, as the journal has it.
+    join_errors: BTreeMap<String, String>,
     is_first: bool,
     /// Whether this process has written its list: there may be one of an earlier process.
     is_listed: bool,
@@ -49,8 +51,16 @@ impl LoadedFiles {
     /// None yet; what changes is said to `say`. If `fails_at_first`, it is an error at first that a folder is missing, that there is
     /// no file, or that one is wrong which was named itself.
     pub fn new(journal: PathBuf, fails_at_first: bool, say: impl Fn(&str) + Send + 'static) -> Self {
-        let (seen, listed, begun) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { journal, seen, listed, begun, is_first: fails_at_first, is_listed: false, say: Box::new(say) }
+        Self {
+            journal,
+            seen: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            join_errors: BTreeMap::new(),
+            is_first: fails_at_first,
+            is_listed: false,
+            say: Box::new(say),
+        }
     }
 
     /// Files that are wrong now, so that they run nothing or what they said before.
@@ -108,7 +118,9 @@ impl LoadedFiles {
             is_changed = true;
         }
         self.is_first = false;
-        if is_changed {
+        let join_errors = runner.join_errors();
+        if is_changed || join_errors != self.join_errors {
+            self.join_errors = join_errors;
             self.keep_list();
         }
         Ok(())
@@ -117,7 +129,11 @@ impl LoadedFiles {
     /// Lists the watches in the journal, for `weir watch list`. Watches run without that, too.
     fn keep_list(&mut self) {
         self.is_listed = true;
-        let listed: Vec<ListedWatch> = self.listed.values().cloned().collect();
+        let with_error = |watch: &ListedWatch| {
+            let error = watch.error.as_ref().or_else(|| self.join_errors.get(&watch.name));
+            ListedWatch { error: error.cloned(), ..watch.clone() }
+        };
+        let listed: Vec<ListedWatch> = self.listed.values().map(with_error).collect();
         if let Err(error) = watches::keep(&self.journal, &listed) {
             (self.say)(&format!("the list of watches cannot be written: {}", with_causes(&error)));
         }

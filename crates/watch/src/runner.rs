@@ -92,7 +92,7 @@ pub struct Runner {
     gone: BTreeMap<&'static str, u64>,
     /// Of the actions of all watches.
     notifiers: RunningNotifiers,
-    follower: JoinHandle<Result<(), WatchError>>,
+    follower: JoinHandle<()>,
     stop: StopSignal,
 }
 
@@ -210,11 +210,7 @@ impl Runner {
             stop: stop.clone(),
         };
         let mut following = FollowThread { source, waits, watches: Vec::new(), controls, shared: shared.clone() };
-        let run = move || {
-            let result = following.run();
-            following.shared.is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            result
-        };
+        let run = move || following.run();
         let follower = thread::Builder::new().name("watch-follow".to_owned()).spawn(run).map_err(WatchError::Thread)?;
         let notifiers = RunningNotifiers::start(&Scope::All, &options.actions, &options.journal_folder(), &shared)?;
         let (watches, paused, gone) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -304,6 +300,12 @@ impl Runner {
         true
     }
 
+    /// Why watches that were added do not run yet, by name. They try again.
+    pub(crate) fn join_errors(&self) -> BTreeMap<String, String> {
+        let error = |watch: &RunningWatch| Some((watch.name.clone(), locked(&watch.counters.join_error).clone()?));
+        self.watches.iter().filter_map(error).collect()
+    }
+
     /// What watches that were [removed](Self::remove) have counted, by name of the counter.
     pub(crate) fn gone(&self) -> &BTreeMap<&'static str, u64> {
         &self.gone
@@ -322,9 +324,15 @@ impl Runner {
         }
     }
 
-    /// Whether it has ended: because it was stopped, or by an error that [`end`](Self::end) gives.
+    /// Whether it has ended: because it was stopped, or by a panic that [`end`](Self::end) passes on.
     pub fn is_ended(&self) -> bool {
         self.follower.is_finished()
+    }
+
+    /// Ends it as a panic in the thread of a watch does.
+    #[cfg(test)]
+    pub(crate) fn end_as_by_panic(&self) {
+        self.shared.iter().for_each(|shared| shared.is_failed.store(true, Ordering::Relaxed));
     }
 
     /// What happened to each watch.
@@ -365,12 +373,11 @@ impl Runner {
         let ending = thread::spawn(move || {
             watches.into_iter().for_each(RunningWatch::end);
             notifiers.end();
-            Ok(())
         });
         // until every thread that has something to say has ended
         self.messages.iter().for_each(&mut rest);
-        ended(follower)?;
-        ended(ending)?;
+        ended(follower);
+        ended(ending);
         let counts = counters.into_iter().map(|(name, counters, notify)| (name, counters.counts(notify.counts())));
         Ok(counts.chain(paused_counts(&self.paused)).collect())
     }
@@ -381,9 +388,8 @@ fn paused_counts(paused: &[PausedWatch]) -> impl Iterator<Item = (String, WatchC
     paused.iter().map(move |watch| (watch.name.clone(), watch.counts(now_ms)))
 }
 
-fn ended(thread: JoinHandle<Result<(), WatchError>>) -> Result<(), WatchError> {
-    match thread.join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
+fn ended(thread: JoinHandle<()>) {
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
     }
 }

@@ -20,6 +20,10 @@ use crate::shared::Message;
 /// How often files and pauses are looked at, and counters brought up to date.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The notice when watches have ended before their chain, which goes on: an end of it would cost all flows.
+const ENDED: &str =
+    "error: the watches have ended by a panic; flows go on without them, and are counted in rows_unwatched";
+
 /// How long a message is waited for.
 const WAIT: Duration = Duration::from_millis(50);
 
@@ -88,12 +92,17 @@ impl Drop for RunnerThread {
 
 impl AttendedRunner {
     fn run(mut self, is_ending: &AtomicBool) -> Self {
-        let mut looked = Instant::now();
+        let (mut looked, mut has_ended) = (Instant::now(), false);
         while !is_ending.load(Ordering::Acquire) {
             if let Some(message) = self.runner.next_timeout(WAIT) {
                 print(&self.notices, message);
             }
-            if looked.elapsed() >= LOOK_EVERY && !self.runner.is_ended() {
+            // in order it ends after this thread
+            if !has_ended && self.runner.is_ended() {
+                has_ended = true;
+                self.notices.send(ENDED);
+            }
+            if looked.elapsed() >= LOOK_EVERY && !has_ended {
                 looked = Instant::now();
                 self.published.publish(self.runner.gone(), &self.runner.counts());
                 if let Err(error) = self.loaded.refresh(&mut self.runner, &self.files) {
@@ -156,6 +165,7 @@ impl PublishedCounts {
 mod tests {
     use std::ops::Range;
     use std::path::Path;
+    use std::sync::Mutex;
 
     use weir_flow::{Column, FlowBatchBuilder};
     use weir_reports::{Journal, Retention};
@@ -223,6 +233,37 @@ mod tests {
         let gone = runner.gone().clone();
         published.publish(&gone, &runner.finish(|_| ()).expect("no error"));
         assert_eq!(counters.counter("windows_answered").get(), 3 + 5 + 2);
+    }
+
+    #[test]
+    fn an_end_by_a_panic_is_noticed_once_and_flows_go_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut runner, feed) = started(folder.path());
+        add(&mut runner);
+        answer(&runner, &feed, 0..3);
+        runner.end_as_by_panic();
+        let noticed = Arc::<Mutex<Vec<String>>>::default();
+        let times_noticed = || noticed.lock().expect("a list").iter().filter(|text| *text == ENDED).count();
+        let taken = Arc::clone(&noticed);
+        let notices = Notices::to(move |text| taken.lock().expect("a list").push(text.to_owned()));
+        let loaded = LoadedFiles::new(folder.path().to_owned(), false, |_| ());
+        let published = PublishedCounts::new(&Counters::new());
+        let attended = AttendedRunner { runner, loaded, files: Vec::new(), published, notices };
+        let running = RunnerThread::start(attended).expect("started");
+        let until = Instant::now() + Duration::from_mins(2);
+        while times_noticed() == 0 {
+            assert!(Instant::now() < until, "nothing is said");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut builder = FlowBatchBuilder::new(1);
+        builder.begin_rows(1);
+        assert!(!feed.send(builder.finish().record_batch()), "it is counted as not watched");
+        // several looks later
+        thread::sleep(3 * WAIT);
+        let attended = running.end().expect("it is given back");
+        assert_eq!(times_noticed(), 1);
+        drop(feed);
+        attended.finish().expect("no error");
     }
 
     /// A chain that fails drops it, and may be started again.

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
-use weir_archive::Snapshot;
+use weir_archive::{FollowRetry, Snapshot};
 use weir_reports::journal::WatchState;
 use weir_reports::{Acknowledgements, JournalError};
 use weir_sql::standing::Window;
@@ -18,7 +18,7 @@ use crate::corrections::{Changes, Corrections, corrected_id};
 use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flows::{Flows, Pieces};
-use crate::following::{FollowCommand, FollowedWatch};
+use crate::following::{FollowCommand, FollowedWatch, LOOK_EVERY};
 use crate::grown::GrownPane;
 use crate::panes::ClosedWindow;
 use crate::paused::SkippedWindows;
@@ -165,25 +165,28 @@ impl Worker {
         Some(window_end_ms)
     }
 
-    fn run(&mut self, asked_through_ms: Option<i64>, control: &Sender<FollowCommand>) {
-        let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
-        let (grown, mut panes_grown) = bounded(1);
-        match self.watch.open_windows() {
-            Ok(Some(mut panes)) => {
-                panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
-                let followed =
-                    FollowedWatch::new(&self.watch, &self.counters, panes, asked_through_ms, (closed, grown));
-                // when the thread that follows has ended, the channel of windows ends at once
-                let _ = control.send(FollowCommand::Join(Box::new(followed)));
-            }
-            // the channel of windows ends here
-            Ok(None) => drop(closed),
-            Err(error) => {
-                drop(closed);
+    fn run(&mut self, mut asked_through_ms: Option<i64>, control: &Sender<FollowCommand>) {
+        let (begun_ms, mut retry) = (now_ms(), FollowRetry::default());
+        while let Some((windows, grown)) = join(&self.watch, &self.counters, &self.shared, asked_through_ms, control) {
+            self.answer(&windows, grown);
+            let Some(error) = locked(&self.counters.join_error).clone() else { break };
+            if retry.failed(Instant::now()) {
                 let name = &self.watch.file.name;
-                self.shared.notice(format!("watch '{name}' ends: {}", with_causes(&error)));
+                self.shared.notice(format!("watch '{name}' does not run yet, trying again: {error}"));
             }
+            if !waits(&retry, || self.is_leaving()) {
+                break;
+            }
+            // windows that end before it has joined are asked then
+            asked_through_ms.get_or_insert(begun_ms);
         }
+        if let Some(state) = self.uncommitted.take() {
+            self.commit(&[], Some(&state));
+        }
+    }
+
+    /// Answers windows until no more come, or the watch is to end.
+    fn answer(&mut self, windows: &Receiver<WaitingWindow>, mut panes_grown: Receiver<GrownPane>) {
         loop {
             select! {
                 recv(windows) -> waiting => {
@@ -193,7 +196,7 @@ impl Worker {
                     drop(waiting);
                     self.counters.waiting.answered();
                     if !is_asked {
-                        self.leave(&windows);
+                        self.leave(windows);
                         break;
                     }
                 }
@@ -203,9 +206,6 @@ impl Worker {
                     Err(_) => panes_grown = never(),
                 },
             }
-        }
-        if let Some(state) = self.uncommitted.take() {
-            self.commit(&[], Some(&state));
         }
     }
 
@@ -466,6 +466,34 @@ impl Worker {
         let acknowledged = found - reports.len();
         self.counters.reports_acknowledged.fetch_add(acknowledged as u64, Ordering::Relaxed);
     }
+}
+
+/// Asks to join those that follow. Gives the windows that close from then on, and panes to aggregate; `None` when there are no
+/// windows, or nobody follows any more.
+fn join(
+    watch: &Watch,
+    counters: &Arc<WatchCounters>,
+    shared: &Shared,
+    asked_through_ms: Option<i64>,
+    control: &Sender<FollowCommand>,
+) -> Option<(Receiver<WaitingWindow>, Receiver<GrownPane>)> {
+    let name = &watch.file.name;
+    let ends = |error: &WatchError| shared.notice(format!("watch '{name}' ends: {}", with_causes(error)));
+    let mut panes = watch.open_windows().inspect_err(ends).ok()??;
+    panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
+    let (closed, windows) = bounded(watch.file.options.windows.windows_waiting_max);
+    let (grown, panes_grown) = bounded(1);
+    let followed = FollowedWatch::new(watch, counters, panes, asked_through_ms, (closed, grown));
+    control.send(FollowCommand::Join(Box::new(followed))).ok()?;
+    Some((windows, panes_grown))
+}
+
+/// Waits until joining is tried again; false when the watch is to end.
+fn waits(retry: &FollowRetry, is_leaving: impl Fn() -> bool) -> bool {
+    while retry.is_waiting(Instant::now()) && !is_leaving() {
+        thread::sleep(LOOK_EVERY);
+    }
+    !is_leaving()
 }
 
 #[cfg(test)]

@@ -166,7 +166,7 @@ fn nothing_waits_for_a_watch_that_panicked() {
     // far more windows than may wait
     let taken = (0..1_000).take_while(|second| feed.send(&flow(second * 1_000))).count();
     assert!(worker.join().is_err());
-    assert!(follower.join().expect("the follower does not panic").is_ok());
+    follower.join().expect("the follower does not panic");
     assert!(taken < 1_000 && !feed.send(&flow(0)), "{taken}");
 }
 

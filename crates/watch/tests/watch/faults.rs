@@ -1,13 +1,16 @@
 //! What goes wrong beside a watch that runs: an exporter that is behind, history that is slow, segments that are merged.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use weir_archive::{ArchiveOptions, CompactionOptions, Snapshot, Writer};
+use weir_archive::{ArchiveOptions, CompactionOptions, Follower, Snapshot, Writer};
 use weir_chain::StopSignal;
 use weir_flow::{Delivery, Table};
-use weir_watch::{Message, Report, Runner, RunnerOptions};
+use weir_watch::{LoadedFiles, Message, Report, Runner, RunnerOptions, WatchError};
 
-use crate::scene::{Flow, batch, plain, watch, writer};
+use crate::scene::{Flow, archive, batch, plain, watch, writer};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -176,4 +179,83 @@ fn merging_changes_no_answer() {
         assert_eq!(report.evidence[0]["flows"], flows, "{report:?}");
         assert_eq!(report.evidence[0]["before"], before, "{report:?}");
     }
+}
+
+/// The archive cannot be read while a watch joins, and then it can. Until then the watch is listed with the reason.
+#[test]
+fn a_watch_that_cannot_join_tries_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [there, away, journal, file] =
+        ["archive", "away", "journal", "count.toml"].map(|name| folder.path().join(name));
+    archive(&there, &[Flow::new(now_ms() - HOUR_MS, "10.0.0.9", "192.0.2.1")]);
+    let options = RunnerOptions { journal: Some(journal.clone()), ..RunnerOptions::new(&there) };
+    let mut runner = Runner::start(&options, &StopSignal::new()).expect("a runner");
+    std::fs::rename(&there, &away).expect("away");
+    let query = "SELECT count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '200 milliseconds')";
+    std::fs::write(&file, format!("query = \"{query}\"\nrepeat_after = '0s'")).expect("written");
+    let mut loaded = LoadedFiles::new(journal.clone(), true, |_| ());
+    let files = [file];
+    let mut error_listed = |runner: &mut Runner| {
+        loaded.refresh(runner, &files).expect("no error");
+        weir_reports::watches::read(&journal).expect("a list")[0].error.clone()
+    };
+    let deadline = Instant::now() + Duration::from_mins(2);
+    let mut error = None;
+    while error.is_none() && Instant::now() < deadline {
+        error = error_listed(&mut runner);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(error.as_ref().is_some_and(|text| text.contains("cannot read the archive")), "{error:?}");
+    std::fs::rename(&away, &there).expect("back");
+    let mut writer = writer(&there);
+    let (mut found, mut notices) = (Vec::new(), Vec::new());
+    while found.is_empty() && Instant::now() < deadline {
+        append(&mut writer, &[Flow::new(now_ms(), "10.0.0.1", "192.0.2.1")]);
+        std::thread::sleep(Duration::from_millis(10));
+        found.extend(reports(&runner, |text| notices.push(text)));
+    }
+    assert_eq!(error_listed(&mut runner), None);
+    runner.end(|_| ()).expect("no error");
+    assert!(!found.is_empty(), "{notices:?}");
+    let begin = "watch 'count' does not run yet, trying again: cannot read the archive";
+    assert_eq!(notices.iter().filter(|text| text.starts_with(begin)).count(), 1, "{notices:?}");
+}
+
+/// A watch that needs further columns joins, and a follower that has them cannot be opened at first, as where a process has no file
+/// descriptors left.
+#[test]
+fn a_follower_that_cannot_be_opened_ends_no_watch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, &[Flow::new(now_ms(), "10.0.0.9", "192.0.2.1")]);
+    let failures_left = Arc::new(AtomicU32::new(0));
+    let (path, left) = (folder.path().to_owned(), Arc::clone(&failures_left));
+    let follow = move |after, options| {
+        if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            return Err(WatchError::Thread(std::io::Error::other("too many open files")));
+        }
+        Ok(Follower::attach(&path, after, options)?)
+    };
+    let options = RunnerOptions::new(folder.path());
+    let mut runner = Runner::start_on(&options, &StopSignal::new(), Box::new(follow)).expect("a runner");
+    let counting = |name: &str, key: &str| {
+        let window = "TUMBLE(flows, received, INTERVAL '200 milliseconds')";
+        let query = format!("SELECT {key}, count(*) AS flows FROM {window} GROUP BY {key}");
+        watch(name, &query, "repeat_after = '0s'\nidle = '30s'")
+    };
+    runner.add(counting("one", "src_addr")).expect("a watch");
+    runner.wait_joined();
+    failures_left.store(3, Ordering::Relaxed);
+    runner.add(counting("two", "dst_port")).expect("a watch");
+    let deadline = Instant::now() + Duration::from_mins(2);
+    let (mut found, mut notices) = (BTreeSet::new(), Vec::new());
+    while !found.contains("two") && !runner.is_ended() && Instant::now() < deadline {
+        append(&mut writer, &[Flow::new(now_ms(), "10.0.0.1", "192.0.2.1")]);
+        std::thread::sleep(Duration::from_millis(10));
+        found.extend(reports(&runner, |text| notices.push(text)).into_iter().map(|report| report.watch));
+    }
+    assert_eq!(failures_left.load(Ordering::Relaxed), 0);
+    runner.end(|_| ()).expect("no error");
+    assert!(found.contains("one") && found.contains("two"), "{found:?} {notices:?}");
+    assert_eq!(notices, ["watch 'two' does not run yet, trying again: cannot start a thread: too many open files"]);
 }
