@@ -218,6 +218,8 @@ export interface Exporter {
   /** Null for what is not known per exporter. */
   exporter: string | null;
   domain: number | null;
+  /** Of the export protocol; null where it is not known. */
+  version: number | null;
   /** Its last record came at this time or before, and at the other one or after: books are by the minute. */
   last_seen_ms: number | null;
   last_seen_from_ms: number | null;
@@ -235,7 +237,7 @@ export interface Counter {
   description: string;
 }
 
-/** What `/exporters/ADDRESS` answers for each Observation Domain. */
+/** What `/exporters/ADDRESS` answers for each Observation Domain and version of the export protocol. */
 export interface DomainBooks {
   domain: number | null;
   version: number | null;

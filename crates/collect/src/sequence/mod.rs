@@ -33,7 +33,7 @@ pub(crate) use line::{GAPS_MAX, Gap};
 use resume::Course;
 pub(crate) use resume::SequencePosition;
 pub use unit::SequenceUnit;
-use unit::Steps;
+use unit::{RULE_COUNT, Steps};
 
 /// A jump ahead by more than this is taken for a restart of the exporter, not for loss, unless time and uptime say that
 /// so much may be missing: see [`resume`].
@@ -84,7 +84,7 @@ pub(crate) struct Outcome {
     pub lost_down: u32,
     /// Units that had been counted as lost, and came.
     pub late: u32,
-    /// What had been counted as lost by a rule that proved wrong, to be taken back.
+    /// What had been counted as lost by a rule that proved wrong, since it last held, to be taken back.
     pub taken_back: u64,
     /// Whether a later datagram had come before.
     pub reordered: bool,
@@ -131,8 +131,9 @@ pub(crate) struct Sequence {
     newest_export_ms: i64,
     newest_uptime_ms: Option<u32>,
     course: Course,
-    /// Lost less late, as counted by the rule in force.
-    missing: u64,
+    /// Lost less late, as counted by the rule in force since it last held against each other one, see
+    /// [`Steps::holds_against`]: what is taken back where that replaces it.
+    doubtful: [u64; RULE_COUNT],
     waiting: VecDeque<WaitingDatagram>,
     /// Datagrams without a place in the line that was in force.
     pub strays: u64,
@@ -153,7 +154,7 @@ impl Sequence {
             newest_export_ms: i64::MIN,
             newest_uptime_ms: None,
             course: Course::default(),
-            missing: 0,
+            doubtful: [0; RULE_COUNT],
             waiting: VecDeque::new(),
             strays: 0,
             interleaved: 0,
@@ -172,10 +173,15 @@ impl Sequence {
 
     /// Takes the next datagram in the order of arrival.
     pub(crate) fn observe(&mut self, arrival: &Arrival) -> Outcome {
-        self.steps.look(arrival);
+        self.steps.look(arrival, self.unit);
         let rule = self.steps.rule(self.standard, self.unit);
         if rule != self.unit {
             return self.change_rule(rule, arrival);
+        }
+        for (doubtful, holds) in self.doubtful.iter_mut().zip(self.steps.holds_against()) {
+            if holds {
+                *doubtful = 0;
+            }
         }
         if !self.unit.shows_loss() {
             return Outcome { unsequenced: true, ..Outcome::default() };
@@ -185,16 +191,25 @@ impl Sequence {
         if was_resumed && !self.course.is_resumed {
             outcome.lost_down = outcome.lost;
         }
-        self.missing = (self.missing + u64::from(outcome.lost)).saturating_sub(u64::from(outcome.late));
+        self.count_missing(outcome.lost, outcome.late);
         outcome
     }
 
-    /// Begins anew with the units that the exporter really counts. What was counted as lost was not.
+    fn count_missing(&mut self, lost: u32, late: u32) {
+        for doubtful in &mut self.doubtful {
+            *doubtful = (*doubtful + u64::from(lost)).saturating_sub(u64::from(late));
+        }
+    }
+
+    /// Begins anew with the units that the exporter really counts. What was counted as lost since the rule last held was not.
     fn change_rule(&mut self, rule: SequenceUnit, arrival: &Arrival) -> Outcome {
         self.unit_before = std::mem::replace(&mut self.unit, rule);
         self.candidate = None;
         self.waiting.clear();
-        let taken_back = std::mem::take(&mut self.missing);
+        let against = rule.index().or(self.unit_before.index());
+        let taken_back = against.map_or(0, |against| self.doubtful[against]);
+        self.doubtful = [0; RULE_COUNT];
+        self.steps.forget_latest();
         let course = self.course.clone();
         self.begin(&self.by_its_first(arrival));
         if !rule.shows_loss() {
@@ -414,7 +429,7 @@ impl Sequence {
             Some(line) if exact => line.settle(known_end, more),
             _ => Placed::default(),
         };
-        self.missing = (self.missing + u64::from(placed.lost)).saturating_sub(u64::from(placed.late));
+        self.count_missing(placed.lost, placed.late);
         Outcome { lost: placed.lost, late: placed.late, ..Outcome::default() }
     }
 }

@@ -111,6 +111,78 @@ fn a_unit_that_proves_wrong_is_given_up_and_its_loss_taken_back() {
 }
 
 #[test]
+fn loss_that_was_certain_is_not_taken_back_when_another_unit_is_counted() {
+    let mut sequence = Sequence::new(SequenceUnit::Records);
+    let mut net = 0;
+    let mut observe = |sequence: &mut Sequence, number: u32, records: u32| {
+        let outcome = sequence.observe(&arrival(number, records));
+        net += i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64;
+        net
+    };
+    let records = |message: u32| 10 + message % 7;
+    // every tenth of 200 messages is lost: 20 with 10 records and 0 to 6 more
+    let (mut number, mut counted) = (0, 0);
+    for message in 0..200 {
+        if message % 10 != 5 {
+            counted = observe(&mut sequence, number, records(message));
+        }
+        number += records(message);
+    }
+    assert_eq!((sequence.unit(), counted), (SequenceUnit::Records, 261));
+    // numbers of messages from the same address and port, forged or after an upgrade: no rule is known for a while
+    for message in 0..2_500 {
+        counted = observe(&mut sequence, 5_000_000 + message, records(message));
+        assert_eq!(counted, 261, "after {message} messages");
+    }
+    assert_eq!(sequence.unit(), SequenceUnit::Datagrams);
+    // and those from before go on, of which none is lost
+    for message in 0..100 {
+        counted = observe(&mut sequence, number, records(message));
+        number += records(message);
+    }
+    assert_eq!((sequence.unit(), counted), (SequenceUnit::Records, 261));
+}
+
+#[test]
+fn what_was_counted_since_an_exporter_changed_its_unit_is_taken_back() {
+    let mut sequence = Sequence::new(SequenceUnit::Datagrams);
+    let mut net = 0;
+    let mut observe = |sequence: &mut Sequence, number: u32, records: u32| {
+        let outcome = sequence.observe(&arrival(number, records));
+        net += i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64;
+        net
+    };
+    let mut counted = 0;
+    for number in (0..100_u32).filter(|number| number % 20 != 7) {
+        counted = observe(&mut sequence, number, 3 + number % 4);
+    }
+    assert_eq!((sequence.unit(), counted), (SequenceUnit::Datagrams, 5));
+    let mut number = 100;
+    for message in 0..1_200 {
+        counted = observe(&mut sequence, number, 3 + message % 4);
+        number += 3 + message % 4;
+    }
+    assert_eq!((sequence.unit(), counted), (SequenceUnit::Records, 5));
+}
+
+/// Two steps are by chance as the standard would have them.
+#[test]
+fn a_unit_that_never_held_is_given_up_with_all_that_was_lost_by_it() {
+    let mut sequence = Sequence::new(SequenceUnit::Datagrams);
+    let (mut number, mut last, mut net, mut most) = (0, 0, 0_i64, 0);
+    for message in 0..60 {
+        let records = 3 + message % 4;
+        last = if matches!(message, 4 | 9) { last + 1 } else { number };
+        let outcome = sequence.observe(&arrival(last, records));
+        net += i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64;
+        most = most.max(net);
+        number += records;
+    }
+    assert_eq!((sequence.unit(), net), (SequenceUnit::Records, 0));
+    assert!(most > 20, "{most}");
+}
+
+#[test]
 fn loss_never_looks_like_another_unit() {
     // every second datagram is lost, and each has two records
     let mut sequence = Sequence::new(SequenceUnit::Datagrams);

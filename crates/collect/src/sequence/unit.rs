@@ -7,6 +7,9 @@
 //! nearly all steps follow it and hardly any follow the standard's, so that no pattern of loss can look like a fault. Messages
 //! with as many records as the one before say nothing of whether those of the message itself are counted, and of softflowd
 //! most are such: there the steps decide that distinguish the two.
+//!
+//! What was counted as lost while the latest steps followed the rule in force, and not the one that replaces it, was lost:
+//! exporters are upgraded, and numbers are forged.
 
 use super::Arrival;
 
@@ -61,6 +64,11 @@ impl SequenceUnit {
             .find(|unit| unit.name() == name)
     }
 
+    /// Where arrays have what is known of this rule; `None` when it is none.
+    pub(super) fn index(self) -> Option<usize> {
+        Self::RULES.iter().position(|rule| *rule == self)
+    }
+
     /// Whether gaps in such numbers show loss.
     pub fn shows_loss(self) -> bool {
         !matches!(self, Self::Nothing | Self::Unknown)
@@ -78,8 +86,10 @@ impl SequenceUnit {
 }
 
 /// How many rules there are, and which of them looks at the message itself rather than at the one before.
-const RULE_COUNT: usize = 5;
+pub(super) const RULE_COUNT: usize = 5;
 const THROUGH: usize = 3;
+/// A message that cannot be counted follows no rule that looks at the message itself.
+const NOT_KNOWN: u32 = u32::MAX;
 /// Steps that must have been seen before a rule is replaced.
 const STEPS_MIN: u32 = 16;
 /// Steps that must have been seen, and those that must have distinguished, before records are taken to be counted up to and
@@ -101,18 +111,25 @@ pub(super) struct Steps {
     astray: u32,
     /// The number of records was not always the same.
     varied: bool,
+    /// Whether the last datagram's number is the one that the rule in force expects.
+    is_followed: bool,
+    /// For each other rule the latest steps that distinguish the rule in force from it: a bit each, set where the step followed
+    /// the rule in force, the last one lowest. At the place of the rule in force itself the latest steps of all.
+    latest: [u16; RULE_COUNT],
 }
 
 impl Steps {
-    /// Looks at the next datagram in the order of arrival.
-    pub(super) fn look(&mut self, arrival: &Arrival) {
+    /// Looks at the next datagram in the order of arrival, while this rule is in force.
+    pub(super) fn look(&mut self, arrival: &Arrival, now: SequenceUnit) {
+        self.is_followed = false;
         let units = SequenceUnit::RULES.map(|rule| rule.of(arrival));
         let after = arrival.complete.then_some((arrival.sequence, units));
         let Some((sequence, mut expected)) = std::mem::replace(&mut self.before, after) else { return };
-        // the number moves by what this message has; a message that cannot be counted follows no such rule
-        expected[THROUGH] = if arrival.complete { units[THROUGH] } else { u32::MAX };
+        // the number moves by what this message has
+        expected[THROUGH] = if arrival.complete { units[THROUGH] } else { NOT_KNOWN };
         self.varied |= expected[0] != units[0];
         let step = arrival.sequence.wrapping_sub(sequence);
+        self.note_latest(step, &expected, now);
         if expected[0] == expected[1] && expected[1] == expected[2] {
             // A single record in a datagram: only a number that stays is distinguished from one that moves.
             if step != 0 {
@@ -133,6 +150,34 @@ impl Steps {
             self.astray /= 2;
             self.follow.iter_mut().for_each(|count| *count /= 2);
         }
+    }
+
+    /// Notes whether a step followed the rule in force.
+    fn note_latest(&mut self, step: u32, expected: &[u32; RULE_COUNT], now: SequenceUnit) {
+        let Some(at) = now.index() else { return };
+        let by_rule = expected[at];
+        if by_rule == NOT_KNOWN {
+            return;
+        }
+        self.is_followed = step == by_rule;
+        for (other, (latest, by_other)) in self.latest.iter_mut().zip(expected).enumerate() {
+            let is_distinguished = *by_other != by_rule && *by_other != NOT_KNOWN;
+            if other == at || is_distinguished {
+                *latest = (*latest << 1) | u16::from(self.is_followed);
+            }
+        }
+    }
+
+    /// Against which rules the one in force holds, see [`SequenceUnit::index`]; at its own place, against there being none. One
+    /// step shows nothing: loss makes some that follow a wrong rule.
+    pub(super) fn holds_against(&self) -> [bool; RULE_COUNT] {
+        self.latest.map(|latest| self.is_followed && latest & 1 == 1 && latest.count_ones() * 2 > u16::BITS)
+    }
+
+    /// Another rule is in force now.
+    pub(super) fn forget_latest(&mut self) {
+        self.is_followed = false;
+        self.latest = [0; RULE_COUNT];
     }
 
     /// Notes that the last datagram had no place in any line.

@@ -21,7 +21,7 @@ impl ExporterSums {
     /// How complete its flows are.
     pub fn completeness(&self) -> Completeness {
         let mut sums = BooksSums::default();
-        sums.add_counts((self.address.clone(), self.domain, None), &self.counts);
+        sums.add_counts((self.address.clone(), self.domain, self.version), &self.counts);
         sums.completeness()
     }
 }

@@ -27,14 +27,14 @@ pub struct BooksSums {
 
 type Key = (Option<Vec<u8>>, Option<u32>, Option<u8>);
 
-/// The books of an exporter, added up.
+/// The books of an exporter's Observation Domain in one version of the export protocol, added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExporterSums {
     /// Its address, 4 or 16 octets.
     pub address: Option<Vec<u8>>,
     /// Its Observation Domain.
     pub domain: Option<u32>,
-    /// Version of the export protocol, the largest one where it has several.
+    /// Version of the export protocol.
     pub version: Option<u8>,
     /// Sums by [`Counter`].
     pub counts: Counts,
@@ -113,25 +113,15 @@ impl BooksSums {
         self.extent_ms
     }
 
-    /// The sums of each exporter and Observation Domain; what is not known per exporter has no address.
+    /// The sums of each exporter, Observation Domain and version; what is not known per exporter has no address. A number
+    /// is another domain in each protocol, and flows of one say nothing of what datagrams of another had.
     pub fn exporters(&self) -> Vec<ExporterSums> {
-        let mut exporters: Vec<ExporterSums> = Vec::new();
-        for (key, counts) in &self.by_key {
-            let (address, domain, version) = key;
+        let of_key = |(key, counts): (&Key, &Counts)| {
             let last_ms = self.last_ms.get(key).copied();
-            let is_same = |last: &&mut ExporterSums| last.address == *address && last.domain == *domain;
-            if let Some(last) = exporters.last_mut().filter(is_same) {
-                // another version of the same
-                add(&mut last.counts, counts);
-                last.version = last.version.max(*version);
-                let of_both = |a: (i64, i64), b: (i64, i64)| (a.0.max(b.0), a.1.max(b.1));
-                last.last_ms = last.last_ms.zip(last_ms).map(|(a, b)| of_both(a, b)).or(last.last_ms).or(last_ms);
-                continue;
-            }
-            let (address, domain) = (address.clone(), *domain);
-            exporters.push(ExporterSums { address, domain, version: *version, counts: *counts, last_ms });
-        }
-        exporters
+            let (address, domain, version) = key.clone();
+            ExporterSums { address, domain, version, counts: *counts, last_ms }
+        };
+        self.by_key.iter().map(of_key).collect()
     }
 
     /// Days, counted from 1970-01-01 in UTC, that a time range has only a part of, and whose rows were added as a whole
@@ -243,7 +233,28 @@ mod tests {
         let mut sums = BooksSums::default();
         let rows = [of_version(9, 120_000), of_version(10, 60_000), of_version(9, 0)];
         sums.add(&BooksBatch::from_rows(&rows), i64::MIN, i64::MAX);
-        assert_eq!(sums.exporters()[0].last_ms, Some((120_000, 180_000)));
+        let seen: Vec<_> = sums.exporters().iter().map(|each| (each.version, each.last_ms)).collect();
+        assert_eq!(seen, [(Some(9), Some((120_000, 180_000))), (Some(10), Some((60_000, 120_000)))]);
+    }
+
+    /// A switch that sends IPFIX without loss, and sFlow of which half is lost, with one number: source ID 0 and sub-agent 0.
+    #[test]
+    fn loss_of_one_protocol_is_not_reckoned_in_flows_of_another() {
+        let of_version = |version, values: &[(Counter, u64)]| {
+            let row = row(0, Some(1), values);
+            BooksRow { export_version: Some(version), ..row }
+        };
+        let decoded = Counter::DatagramsDecoded;
+        let rows = [
+            of_version(10, &[(Counter::RecordsStored, 7_450), (decoded, 300)]),
+            of_version(crate::EXPORT_VERSION_SFLOW5, &[(Counter::DatagramsLost, 199), (decoded, 200)]),
+        ];
+        let mut sums = BooksSums::default();
+        sums.add(&BooksBatch::from_rows(&rows), i64::MIN, i64::MAX);
+        let found: Vec<_> = sums.exporters().iter().map(|each| (each.version, each.completeness())).collect();
+        let found: Vec<_> =
+            found.iter().map(|(version, of)| (*version, of.stored, of.lost_datagrams, of.missing)).collect();
+        assert_eq!(found, [(Some(10), 7_450, 0, 0), (Some(crate::EXPORT_VERSION_SFLOW5), 0, 199, 0)]);
     }
 
     #[test]

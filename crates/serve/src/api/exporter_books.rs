@@ -22,12 +22,12 @@ use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
 
-/// What was counted of an Observation Domain of an exporter.
+/// What was counted of an Observation Domain of an exporter in one version of the export protocol.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DomainBooks {
     /// The Observation Domain; null where a datagram did not get that far.
     domain: Option<u32>,
-    /// Version of the export protocol, the largest one where there are several: 5, 9, 10 for IPFIX, 105 for sFlow.
+    /// Version of the export protocol: 5, 9, 10 for IPFIX, 105 for sFlow; null where it is not known.
     version: Option<u8>,
     /// Milliseconds by which the exporter's clock was ahead of ours, as a mean over datagrams; negative when it was behind.
     clock_ahead_ms: Option<i64>,
@@ -50,7 +50,7 @@ impl DomainBooks {
     }
 }
 
-/// Shows all counters of an exporter, for each of its Observation Domains.
+/// Shows all counters of an exporter, for each of its Observation Domains and versions of the export protocol.
 #[utoipa::path(
     get, path = "/exporters/{address}", tag = "books",
     params(("address" = String, Path, description = "The address of the exporter"), WindowParams),

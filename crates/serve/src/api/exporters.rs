@@ -36,13 +36,15 @@ pub(crate) struct WindowParams {
     pub(super) until: Option<String>,
 }
 
-/// An exporter in a window of time.
+/// An Observation Domain of an exporter in a window of time, in one version of the export protocol.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExporterBooks {
     /// Its address; null for what is not known per exporter.
     exporter: Option<String>,
     /// Its Observation Domain.
     domain: Option<u32>,
+    /// Version of the export protocol: 5, 9, 10 for IPFIX, 105 for sFlow; null where it is not known.
+    version: Option<u8>,
     /// When the last record came that the books of the window have, in milliseconds since the epoch. Books are by the minute: it
     /// came at this time or before it, and at `last_seen_from_ms` or after. Never after now.
     last_seen_ms: Option<i64>,
@@ -90,8 +92,8 @@ impl Advice {
 /// Exporters of books, those with an address first.
 pub(super) fn of_books(sums: &BooksSums) -> Vec<ExporterBooks> {
     let mut exporters = sums.exporters();
-    exporters
-        .sort_by(|a, b| (a.address.is_none(), &a.address, a.domain).cmp(&(b.address.is_none(), &b.address, b.domain)));
+    // they are in the order of addresses, domains and versions
+    exporters.sort_by_key(|sums| sums.address.is_none());
     exporters.truncate(EXPORTERS_MAX);
     let now_ms = now_ms();
     exporters.iter().map(|sums| of_sums(sums, now_ms)).collect()
@@ -105,6 +107,7 @@ fn of_sums(sums: &ExporterSums, now_ms: i64) -> ExporterBooks {
     ExporterBooks {
         exporter: sums.address.as_deref().map(name_of),
         domain: sums.domain,
+        version: sums.version,
         // of a minute that is not over, the part that is; clocks may have been set back
         last_seen_ms: sums.last_ms.map(|(_, end_ms)| end_ms.min(now_ms)),
         last_seen_from_ms: sums.last_ms.map(|(begin_ms, _)| begin_ms.min(now_ms)),
