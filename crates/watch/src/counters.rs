@@ -112,11 +112,17 @@ pub(crate) struct WatchCounters {
     pub(crate) windows_without_past: AtomicU64,
     pub(crate) windows_corrected: AtomicU64,
     pub(crate) windows_failed: AtomicU64,
-    pub(crate) reports: AtomicU64,
-    pub(crate) reports_suppressed: AtomicU64,
-    pub(crate) reports_acknowledged: AtomicU64,
-    pub(crate) reports_unprinted: AtomicU64,
+    pub(crate) reports: ReportCounters,
     pub(crate) answer_ms_max: AtomicU64,
+}
+
+/// What became of what a watch had to report.
+#[derive(Debug, Default)]
+pub(crate) struct ReportCounters {
+    pub(crate) made: AtomicU64,
+    pub(crate) suppressed: AtomicU64,
+    pub(crate) acknowledged: AtomicU64,
+    pub(crate) unprinted: AtomicU64,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -148,10 +154,10 @@ impl WatchCounters {
             windows_without_past: of(&self.windows_without_past),
             windows_corrected: of(&self.windows_corrected),
             windows_failed: of(&self.windows_failed),
-            reports: of(&self.reports),
-            reports_suppressed: of(&self.reports_suppressed),
-            reports_acknowledged: of(&self.reports_acknowledged),
-            reports_unprinted: of(&self.reports_unprinted),
+            reports: of(&self.reports.made),
+            reports_suppressed: of(&self.reports.suppressed),
+            reports_acknowledged: of(&self.reports.acknowledged),
+            reports_unprinted: of(&self.reports.unprinted),
             answer_ms_max: of(&self.answer_ms_max),
         }
     }

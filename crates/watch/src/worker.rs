@@ -367,7 +367,7 @@ impl Worker {
         self.counters.windows_corrected.fetch_add(1, Ordering::Relaxed);
         let Changes { changed, new, withdrawn } = self.corrections.changes(window.end_ms, reports);
         let selection = self.repeats.select_later(new);
-        self.counters.reports_suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);
+        self.counters.reports.suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);
         let withdrawn = withdrawn.into_iter().map(|(key, corrections)| {
             self.repeats.forget(&key, window.end_ms);
             let report = self.watch.withdrawn(window, key);
@@ -377,7 +377,7 @@ impl Worker {
         self.retain_unacknowledged(&mut corrected);
         let left_out = corrected.len().saturating_sub(self.watch.file.options.reports.reports_max);
         corrected.truncate(corrected.len() - left_out);
-        self.counters.reports_suppressed.fetch_add(left_out as u64, Ordering::Relaxed);
+        self.counters.reports.suppressed.fetch_add(left_out as u64, Ordering::Relaxed);
         self.corrections.reported(window.end_ms, &corrected);
         if !corrected.is_empty() {
             self.keep(corrected, None);
@@ -401,11 +401,11 @@ impl Worker {
             return;
         }
         (self.last_commit, self.uncommitted) = (Instant::now(), None);
-        self.counters.reports.fetch_add(new.len() as u64, Ordering::Relaxed);
+        self.counters.reports.made.fetch_add(new.len() as u64, Ordering::Relaxed);
         for report in new {
             // nothing waits for them to be printed; they are in the journal
             let is_full = self.shared.messages.try_send(Message::Report(Box::new(report))).is_err();
-            self.counters.reports_unprinted.fetch_add(u64::from(is_full), Ordering::Relaxed);
+            self.counters.reports.unprinted.fetch_add(u64::from(is_full), Ordering::Relaxed);
         }
     }
 
@@ -454,7 +454,7 @@ impl Worker {
         reports.retain(|report| !self.known.remove(&report.id) && !self.known.remove(&corrected_id(&report.id, 1)));
         self.retain_unacknowledged(&mut reports);
         let selection = self.repeats.select(reports, self.watch.file.options.reports.reports_max);
-        self.counters.reports_suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);
+        self.counters.reports.suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);
         selection.new
     }
 
@@ -464,7 +464,7 @@ impl Worker {
         let found = reports.len();
         reports.retain(|report| !self.acknowledged.has(&report.watch, &report.key, report.window.end_ms));
         let acknowledged = found - reports.len();
-        self.counters.reports_acknowledged.fetch_add(acknowledged as u64, Ordering::Relaxed);
+        self.counters.reports.acknowledged.fetch_add(acknowledged as u64, Ordering::Relaxed);
     }
 }
 

@@ -460,12 +460,6 @@ impl Decoder {
         self.exporters.move_waiting(i64::MAX);
     }
 
-    /// Drops all sets in memory, and counts them: the disk does not take them, and this decoder ends.
-    pub(crate) fn give_up_waiting(&mut self) {
-        self.exporters.waiting.give_up_disk();
-        self.exporters.move_waiting(i64::MAX);
-    }
-
     /// What a decoder needs to decode the next datagram of every exporter: templates, samplers, when exporters
     /// started.
     pub fn export_state(&self) -> Vec<u8> {

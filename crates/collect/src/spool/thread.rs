@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounde
 
 use super::{Answer, Request, Spool, SpoolError};
 use crate::state::file::WriteFailures;
+use crate::waiting::SpoolAnswer;
 use crate::{Decoder, Limits};
 
 /// Requests, and answers for each decoder, on their way.
@@ -153,7 +154,8 @@ impl SpoolPort {
             decoder.spool_answer(answer);
             deliver(decoder);
         }
-        decoder.give_up_waiting();
+        decoder.spool_answer(Answer(SpoolAnswer::TakesNone));
+        decoder.spool_all();
         deliver(decoder);
     }
 }

@@ -47,6 +47,8 @@ pub(crate) enum SpoolAnswer {
     Dropped(SetKey, Vec<u64>),
     /// A set that was put and could not be written.
     GivenBack(SetKey, WaitingSet),
+    /// No set is written any more.
+    TakesNone,
     /// Another decoder has taken, or dropped, this many of the sets announced by [`SpoolAnswer::Found`].
     TakenElsewhere(SetKey, u64),
     /// This many places in files were damaged.
@@ -231,6 +233,7 @@ impl WaitingSets {
                     None => effect.expired = Some((key, vec![set.number])),
                 }
             }
+            SpoolAnswer::TakesNone => self.refused_until_ms = Some(i64::MAX),
             SpoolAnswer::TakenElsewhere(key, sets) => self.spooled.remove(key, sets),
             SpoolAnswer::Damaged(places) => effect.damaged = places,
         }
@@ -286,11 +289,6 @@ impl WaitingSets {
                 return Some((index, numbers));
             }
         }
-    }
-
-    /// From now on sets are dropped, and none goes to disk.
-    pub(crate) fn give_up_disk(&mut self) {
-        self.refused_until_ms = Some(i64::MAX);
     }
 
     /// Drops the sets of a domain whose session has ended. Returns how many.
