@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::layout::Layout;
 use crate::manifest::Manifest;
@@ -16,6 +16,9 @@ use crate::summaries::keep::WaitingSummary;
 use crate::tail::{FinishedTail, LiveTail};
 use crate::unsynced::Syncing;
 use crate::{Action, ArchiveError, ArchiveOptions, Position, Statistics, WhenFull, disk};
+
+/// A failure to seal, or of maintenance, is reported at once, and then once in this time.
+pub(crate) const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Shared by the writer and its threads.
 ///

@@ -10,7 +10,7 @@ use crate::ArchiveError;
 use crate::manifest::Edit;
 use crate::position::{LOCAL, TailNumber};
 use crate::seal::{SealReport, seal_tail};
-use crate::shared::{Ending, Progress, SealFailure, Shared};
+use crate::shared::{Ending, Progress, REPORT_INTERVAL, SealFailure, Shared};
 use crate::syncing::run_sync;
 use crate::tail::FinishedTail;
 use crate::upkeep::round;
@@ -79,9 +79,6 @@ fn start(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<Join
 const MERGE_GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-
-/// A failure to seal is reported at once, and then once in this time.
-const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A tail that was left behind is tried again after this multiple of the pause between two attempts.
 const PAUSE_RETRIES: u32 = 12;

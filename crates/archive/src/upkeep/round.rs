@@ -11,7 +11,7 @@ use super::now_ms;
 use crate::civil::MS_PER_DAY;
 use crate::compaction::Compaction;
 use crate::manifest::Manifest;
-use crate::shared::{Ending, Progress, Shared};
+use crate::shared::{Ending, Progress, REPORT_INTERVAL, Shared};
 use crate::space::FreedSpace;
 use crate::{ArchiveError, ExpiryReport, WhenFull, expiry, space};
 
@@ -32,6 +32,17 @@ struct Maintenance {
     is_swept: bool,
     /// Whether it was reported that the checkpoint is late.
     is_late_reported: bool,
+    /// When a failure was reported last.
+    reported: Option<Instant>,
+}
+
+impl Maintenance {
+    /// Whether a failure is to be reported. One that lasts comes with every round.
+    fn is_report_due(&mut self) -> bool {
+        let is_due = self.reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL);
+        self.reported = if is_due { Some(Instant::now()) } else { self.reported };
+        is_due
+    }
 }
 
 /// Does maintenance until the writer ends.
@@ -44,6 +55,7 @@ pub(crate) fn run(shared: &Shared) {
         is_compared: false,
         is_swept: false,
         is_late_reported: false,
+        reported: None,
     };
     let mut rest = shared.options.upkeep_interval;
     while let Some(space_wanted) = wait(shared, rest) {
@@ -52,7 +64,9 @@ pub(crate) fn run(shared: &Shared) {
             Err(error) => {
                 let mut progress = shared.progress();
                 progress.counted.upkeep_failures += 1;
-                progress.upkeep_failure = Some(error);
+                if maintenance.is_report_due() {
+                    progress.upkeep_failure = Some(error);
+                }
                 rest = shared.options.upkeep_interval;
             }
         }

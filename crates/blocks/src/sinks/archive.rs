@@ -363,6 +363,8 @@ impl Archive {
             if Instant::now() >= next_warning {
                 let cause = ComponentError::caused("append", error).chain();
                 tracing::warn!("{}: {cause}", waiting_text(waited, give_up_after));
+                // why the disk gets no room, for instance
+                tell_failures(writer);
                 next_warning += warning_interval(give_up_after);
             }
             thread::sleep(RETRY);
@@ -502,20 +504,9 @@ impl Sink for Archive {
         self.resolve_receipts();
         if let Some(writer) = &self.writer {
             self.count(&writer.statistics());
-            if let Some(failure) = writer.take_seal_failure() {
-                tracing::warn!(
-                    "the tail {} cannot be sealed, after {} attempts: {}; it is tried again, and its flows are read from it",
-                    failure.path.display(),
-                    failure.failures,
-                    failure.cause
-                );
-            }
+            tell_failures(writer);
             for damage in writer.take_sync_damages() {
                 tell_damage(&damage);
-            }
-            if let Some(failure) = writer.take_upkeep_failure() {
-                let failure = ComponentError::caused("merging or expiring segments failed", failure);
-                tracing::warn!("{}; it is tried again, and no flow is lost", failure.chain());
             }
             if let Some(commits) = writer.take_late_checkpoint() {
                 tracing::warn!(
@@ -526,6 +517,22 @@ impl Sink for Archive {
             }
         }
         Ok(())
+    }
+}
+
+/// Tells what the threads of a writer cannot do.
+fn tell_failures(writer: &Writer) {
+    if let Some(failure) = writer.take_seal_failure() {
+        tracing::warn!(
+            "the tail {} cannot be sealed, after {} attempts: {}; it is tried again, and its flows are read from it",
+            failure.path.display(),
+            failure.failures,
+            failure.cause
+        );
+    }
+    if let Some(failure) = writer.take_upkeep_failure() {
+        let failure = ComponentError::caused("merging or expiring segments failed", failure);
+        tracing::warn!("{}; it is tried again, and no flow that is stored is lost", failure.chain());
     }
 }
 
