@@ -134,7 +134,9 @@ fn write_tables(
 
 /// Removes what was written and will not count; the next process that opens the archive does it otherwise.
 fn discard(written: &[WrittenSegment]) {
-    written.iter().for_each(|(path, _)| drop(disk::remove(path)));
+    for (path, _) in written {
+        let _ = disk::remove(path);
+    }
 }
 
 /// Commits what a tail became. It may be committed already, by an attempt that failed after that: false then.
