@@ -29,6 +29,12 @@ impl AgeClock {
         Self { last: (wall_ms, Instant::now()), jumped_ms: 0, asked_ms: wall_ms }
     }
 
+    /// A clock since whose start the system's has jumped ahead by this much.
+    #[cfg(test)]
+    pub(crate) fn after_jump(jumped_ms: i64) -> Self {
+        Self { jumped_ms, ..Self::start() }
+    }
+
     /// What it said when something was received, by the system's clock: never more than it says now.
     pub(crate) fn at(&mut self, received_ms: i64) -> i64 {
         if received_ms != self.asked_ms {

@@ -351,3 +351,39 @@ impl Spool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::TemplateId;
+
+    use super::*;
+    use crate::clock::MessageClock;
+    use crate::domain::DomainKey;
+    use crate::session::Session;
+
+    const HOUR_MS: i64 = 3_600_000;
+
+    /// Sets that are left of one that came this long ago by the system's clock, which has jumped ahead by so much since the start.
+    fn left(jumped_ms: i64, came_ms_ago: i64) -> usize {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut spool = Spool::open(folder.path(), &Limits::default(), 1).expect("a spool");
+        let session = Session::udp(([192, 0, 2, 1], 4739).into());
+        let domain = DomainKey { session, version: 10, domain: 1 };
+        let key = SetKey { domain, template: TemplateId::new(256).expect("id") };
+        let clock = MessageClock { received_ms: crate::socket::now_ms() - came_ms_ago, export_ms: 1, uptime_ms: None };
+        let set = WaitingSet { clock, body: vec![0; 100].into(), number: 1 };
+        spool.ages = Some(AgeClock::after_jump(jumped_ms));
+        spool.put(0, key, set, &mut |_, _| true);
+        spool.expire_now(&mut |_, _| true);
+        spool.statistics().sets
+    }
+
+    #[test]
+    fn a_clock_that_was_set_makes_no_set_old() {
+        assert_eq!(left(0, 10_000), 1);
+        assert_eq!(left(-2 * HOUR_MS, 10_000), 1, "it was set back, and the set came after that");
+        assert_eq!(left(-2 * HOUR_MS, -2 * HOUR_MS), 1, "or before");
+        assert_eq!(left(2 * HOUR_MS, 10_000), 1, "it was set ahead");
+        assert_eq!(left(2 * HOUR_MS, 2 * HOUR_MS), 1, "and the set came before that");
+    }
+}
