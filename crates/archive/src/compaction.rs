@@ -49,6 +49,8 @@ pub struct CompactionReport {
     pub failures: u64,
     /// Times that merging was put off because there was no space for the merged segment next to the others.
     pub postponed: u64,
+    /// Times that segments had too much in one column for one merge; half as many are merged then.
+    pub too_large: u64,
     /// Time spent on merging.
     pub time: Duration,
     /// Files removed that no longer count.
@@ -155,7 +157,10 @@ impl Compaction {
         self.done.time += self.last_time;
         match merged {
             Ok(None) | Err(ArchiveError::MergeAbandoned) => return Ok(false),
-            Err(ArchiveError::MergeTooLarge { .. }) => self.take_fewer(&inputs),
+            Err(ArchiveError::MergeTooLarge { .. }) => {
+                self.done.too_large += 1;
+                self.take_fewer(&inputs, upkeep.state());
+            }
             Ok(Some(segment)) => {
                 self.count(&inputs, &segment);
                 report(Merge { inputs: &inputs, result: Ok(segment) });
@@ -190,7 +195,10 @@ impl Compaction {
 
     /// Has half of these segments merged the next time, because they are too large together; of two the larger one is left alone,
     /// and a segment by itself stays as it is.
-    fn take_fewer(&mut self, inputs: &[Segment]) {
+    fn take_fewer(&mut self, inputs: &[Segment], state: &ArchiveState) {
+        // of segments that are gone nothing need be known
+        self.inputs_max.retain(|key, _| state.segments.contains_key(key));
+        self.failed.retain(|key, _| state.segments.contains_key(key));
         if inputs.len() > 2
             && let Some(first) = inputs.first()
         {
@@ -298,6 +306,7 @@ mod tests {
         // two of them are within it, three are not; each compresses to next to nothing
         let options = CompactionOptions { fan_in: 2, column_octets_max: 25_000, ..CompactionOptions::default() };
         let report = compact(dir.path(), &options, |_| {}).expect("no failure");
+        assert!(report.too_large > 0, "{report:?}");
         assert_eq!((report.failures, report.segments_merged, report.segments_written, report.rows), (0, 8, 4, 80));
         let snapshot = crate::Snapshot::open(dir.path()).expect("a snapshot");
         let rows: Vec<u64> = snapshot.segments(Table::Flows).iter().map(|segment| segment.rows).collect();

@@ -227,18 +227,24 @@ pub(crate) mod tests {
         fs::create_dir(&lease).expect("in its place");
     }
 
-    #[test]
-    fn what_went_before_an_error_is_counted() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let layout = archive(dir.path(), 2);
-        keep_files(&layout);
-        let mut upkeep = Upkeep::begin(&layout).expect("the lock");
+    /// On a full disk, but for summaries of whatever age.
+    fn everything_may_go() -> ArchiveOptions {
         let mut options = ArchiveOptions {
             when_full: WhenFull::OldestFirst,
             oldest_first_octets_min: 0,
             ..ArchiveOptions::default()
         };
         options.expiry.summaries = SummaryOptions { age_max: Duration::MAX, octets_max: None };
+        options
+    }
+
+    #[test]
+    fn what_went_before_an_error_is_counted() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let layout = archive(dir.path(), 2);
+        keep_files(&layout);
+        let mut upkeep = Upkeep::begin(&layout).expect("the lock");
+        let options = everything_may_go();
         let (mut waiting, mut freed) = (Vec::new(), FreedSpace::default());
         make_room(&mut upkeep, &options, &mut waiting, &mut freed).expect_err("no file can be removed");
         let counted = (freed.rows, freed.written.summaries, freed.written.without_sums);
@@ -251,12 +257,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let layout = archive(dir.path(), 5);
         let mut upkeep = Upkeep::begin(&layout).expect("the lock");
-        let mut options = ArchiveOptions {
-            when_full: WhenFull::OldestFirst,
-            oldest_first_octets_min: 0,
-            ..ArchiveOptions::default()
-        };
-        options.expiry.summaries = SummaryOptions { age_max: Duration::MAX, octets_max: None };
+        let options = everything_may_go();
         let (mut waiting, mut freed) = (Vec::new(), FreedSpace::default());
         for segment in upkeep.state().oldest_first().into_iter().cloned().collect::<Vec<_>>() {
             remove_segment(&mut upkeep, &options, &segment, &mut waiting, &mut freed).expect("removed");

@@ -56,6 +56,8 @@ pub struct Statistics {
     pub compaction_failures: u64,
     /// Times that a merge was put off because there was no room for it.
     pub compactions_postponed: u64,
+    /// Times that segments had too much in one column for one merge.
+    pub compactions_too_large: u64,
     /// Time spent on merging.
     pub compaction_time: Duration,
     /// Segments that expired by age or size.

@@ -105,8 +105,7 @@ impl<'a> Columns<'a> {
         let (mut pieces, mut octets) = (Vec::new(), 0);
         let octets_max = if matches!(self.source, Source::Segments(_)) { self.column_octets_max } else { usize::MAX };
         let found = self.each(field, |piece| {
-            // an estimate of what cannot be measured: nothing is held back for that
-            octets += piece.to_data().get_slice_memory_size().unwrap_or_default();
+            octets += piece.to_data().get_slice_memory_size().unwrap_or_else(|_| piece.get_array_memory_size());
             if octets <= octets_max {
                 pieces.push(piece);
             } else {

@@ -207,6 +207,7 @@ fn merge(shared: &Shared, compaction: &mut Compaction, upkeep: &mut Upkeep) -> R
     done.rows_rewritten = merges.rows;
     done.compaction_failures = merges.failures;
     done.compactions_postponed = merges.postponed;
+    done.compactions_too_large = merges.too_large;
     done.compaction_time = merges.time;
     if failure.is_some() {
         progress.upkeep_failure = failure;

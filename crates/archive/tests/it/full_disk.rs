@@ -34,6 +34,14 @@ impl SmallDisk {
     fn path(&self) -> &Path {
         self.0.path()
     }
+
+    /// Another program fills the disk, but for so many octets.
+    fn fill_but(&self, octets: u64) {
+        let ballast = self.path().join("ballast");
+        let _ = fs::write(&ballast, vec![1; 4 << 20]);
+        let written = fs::File::options().write(true).open(&ballast).expect("the ballast");
+        written.set_len(written.metadata().expect("its length").len() - octets).expect("shorter");
+    }
 }
 
 impl Drop for SmallDisk {
@@ -165,10 +173,7 @@ fn tails_are_among_the_newest_that_stay() {
     append(1..=100).close().expect("sealed");
     drop(append(101..=130));
     // As much as is left alone of the newest is in a tail, and there is no room for the segments that it becomes.
-    let ballast = disk.path().join("ballast");
-    let _ = fs::write(&ballast, vec![1; 2 << 20]);
-    let written = fs::File::options().write(true).open(&ballast).expect("the ballast");
-    written.set_len(written.metadata().expect("its length").len() - (16 << 10)).expect("shorter");
+    disk.fill_but(16 << 10);
     let (writer, _) = Writer::open(&archive, options).expect("an archive");
     let until = Instant::now() + Duration::from_mins(1);
     while writer.statistics().tails_sealed == 0 {
@@ -200,10 +205,7 @@ fn another_program_that_fills_the_disk_takes_no_summaries() {
     let summaries = || Snapshot::open(&archive).expect("a snapshot").summaries().expect("listed").len();
     let before = summaries();
     assert!(before > 2);
-    let ballast = disk.path().join("ballast");
-    let _ = fs::write(&ballast, vec![1; 4 << 20]);
-    let written = fs::File::options().write(true).open(&ballast).expect("the ballast");
-    written.set_len(written.metadata().expect("its length").len() - (32 << 10)).expect("shorter");
+    disk.fill_but(32 << 10);
     let soon = Duration::from_millis(10);
     // of whatever age
     let expiry = weir_archive::ExpiryOptions { summaries: crate::summaries::SUMMARIES, ..options.expiry };

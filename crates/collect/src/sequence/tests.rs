@@ -110,13 +110,17 @@ fn a_unit_that_proves_wrong_is_given_up_and_its_loss_taken_back() {
     assert_eq!(sequence.observe(&arrival(number + 7, 3)).lost, 7);
 }
 
+/// What a datagram adds to the loss that is counted.
+fn net_loss(outcome: &Outcome) -> i64 {
+    i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64
+}
+
 #[test]
 fn loss_that_was_certain_is_not_taken_back_when_another_unit_is_counted() {
     let mut sequence = Sequence::new(SequenceUnit::Records);
     let mut net = 0;
     let mut observe = |sequence: &mut Sequence, number: u32, records: u32| {
-        let outcome = sequence.observe(&arrival(number, records));
-        net += i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64;
+        net += net_loss(&sequence.observe(&arrival(number, records)));
         net
     };
     let records = |message: u32| 10 + message % 7;
@@ -148,8 +152,7 @@ fn what_was_counted_since_an_exporter_changed_its_unit_is_taken_back() {
     let mut sequence = Sequence::new(SequenceUnit::Datagrams);
     let mut net = 0;
     let mut observe = |sequence: &mut Sequence, number: u32, records: u32| {
-        let outcome = sequence.observe(&arrival(number, records));
-        net += i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64;
+        net += net_loss(&sequence.observe(&arrival(number, records)));
         net
     };
     let mut counted = 0;
@@ -173,8 +176,7 @@ fn a_unit_that_never_held_is_given_up_with_all_that_was_lost_by_it() {
     for message in 0..60 {
         let records = 3 + message % 4;
         last = if matches!(message, 4 | 9) { last + 1 } else { number };
-        let outcome = sequence.observe(&arrival(last, records));
-        net += i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64;
+        net += net_loss(&sequence.observe(&arrival(last, records)));
         most = most.max(net);
         number += records;
     }

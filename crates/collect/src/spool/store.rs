@@ -197,6 +197,9 @@ impl Spool {
         match request.0 {
             SpoolRequest::Put(key, sets) => sets.for_each(|set| self.put(decoder, key, set, answer)),
             SpoolRequest::Recall(key) => self.recall(decoder, key, answer),
+            SpoolRequest::Confirm => {
+                answer(decoder, Answer(SpoolAnswer::Confirmed));
+            }
         }
         self.report_damaged(answer);
     }

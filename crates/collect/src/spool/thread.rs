@@ -15,6 +15,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounde
 use super::{Answer, Request, Spool, SpoolError};
 use crate::state::file::WriteFailures;
 use crate::waiting::SpoolAnswer;
+use crate::waiting::spooled::SpoolRequest;
 use crate::{Decoder, Limits};
 
 /// Requests, and answers for each decoder, on their way.
@@ -23,6 +24,8 @@ const QUEUE_MAX: usize = 1_024;
 const EXPIRE_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time that a decoder which ends waits for the disk.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
+/// How often it is looked whether the thread can be asked, when its queue is full.
+const CONFIRM_EVERY: Duration = Duration::from_millis(5);
 
 /// How one decoder reaches the spool.
 #[derive(Debug)]
@@ -131,6 +134,25 @@ impl SpoolPort {
         !self.answers.is_empty()
     }
 
+    /// Waits until the disk has taken, or given back, everything that was sent to it. False when it hangs.
+    fn confirm(&self, decoder: &mut Decoder, until: Instant) -> bool {
+        let mut question = Some(Request(SpoolRequest::Confirm));
+        while Instant::now() < until && !decoder.is_full() {
+            if let Some(request) = question.take()
+                && let Err(TrySendError::Full((_, request))) = self.requests.try_send((self.decoder, request))
+            {
+                question = Some(request);
+            }
+            match self.answers.recv_timeout(CONFIRM_EVERY) {
+                Ok(Answer(SpoolAnswer::Confirmed)) => return true,
+                Ok(answer) => decoder.spool_answer(answer),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+        false
+    }
+
     /// Sends what waits in memory to disk, for the process after this one. `deliver` takes what the decoder has made.
     pub(crate) fn close(mut self, decoder: &mut Decoder, mut deliver: impl FnMut(&mut Decoder)) {
         let until = Instant::now() + CLOSE_MAX;
@@ -143,8 +165,11 @@ impl SpoolPort {
             decoder.spool_all();
             self.exchange(decoder);
             deliver(decoder);
-            let waiting = decoder.statistics().sets_waiting;
-            if waiting == 0 && self.next.is_none() {
+            let is_sent =
+                |port: &Self, decoder: &Decoder| decoder.statistics().sets_waiting == 0 && port.next.is_none();
+            // what the disk did not take is in memory again
+            if is_sent(&self, decoder) && self.confirm(decoder, until) && is_sent(&self, decoder) {
+                deliver(decoder);
                 return;
             }
             thread::yield_now();
@@ -157,5 +182,38 @@ impl SpoolPort {
         decoder.spool_answer(Answer(SpoolAnswer::TakesNone));
         decoder.spool_all();
         deliver(decoder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_flow::Counter;
+
+    use super::*;
+
+    /// A message of IPFIX (RFC 7011) with a Data Set of a Template that is not known.
+    const MESSAGE: [u8; 24] = [0, 10, 0, 24, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 8, 1, 2, 3, 4];
+
+    #[test]
+    fn what_the_disk_refuses_at_the_end_is_counted_and_said() {
+        for refuses in [true, false] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("spool");
+            let failures = Arc::<WriteFailures>::default();
+            let (thread, mut ports) =
+                start(&path, &Limits::default(), 1, Arc::clone(&failures)).expect("a folder that can be used");
+            if refuses {
+                std::fs::remove_dir(&path).expect("removed");
+                std::fs::write(&path, []).expect("a file in its place");
+            }
+            let mut decoder = Decoder::new(Limits::default()).with_spool();
+            decoder.datagram(([192, 0, 2, 1], 4739).into(), crate::socket::now_ms(), &MESSAGE);
+            assert_eq!(decoder.statistics().sets_waiting, 1);
+            ports.pop().expect("a port").close(&mut decoder, |_| ());
+            thread.expect("a thread").join().expect("no panic");
+            let seen = decoder.statistics();
+            assert_eq!((seen.sets_waiting, seen.total(Counter::SetsExpired)), (0, u64::from(refuses)));
+            assert_eq!((failures.count(), failures.take_notice().is_some()), (u64::from(refuses), refuses));
+        }
     }
 }

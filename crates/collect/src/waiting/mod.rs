@@ -49,6 +49,8 @@ pub(crate) enum SpoolAnswer {
     GivenBack(SetKey, WaitingSet),
     /// No set is written any more.
     TakesNone,
+    /// Everything that was asked before is done.
+    Confirmed,
     /// Another decoder has taken, or dropped, this many of the sets announced by [`SpoolAnswer::Found`].
     TakenElsewhere(SetKey, u64),
     /// This many places in files were damaged.
@@ -233,6 +235,7 @@ impl WaitingSets {
                     None => effect.expired = Some((key, vec![set.number])),
                 }
             }
+            SpoolAnswer::Confirmed => {}
             SpoolAnswer::TakesNone => self.refused_until_ms = Some(i64::MAX),
             SpoolAnswer::TakenElsewhere(key, sets) => self.spooled.remove(key, sets),
             SpoolAnswer::Damaged(places) => effect.damaged = places,

@@ -18,6 +18,8 @@ pub(crate) enum SpoolRequest {
     Put(SetKey, SetRun),
     /// Return the sets of this key and forget them: their template has come.
     Recall(SetKey),
+    /// Say when everything that was asked before is done.
+    Confirm,
 }
 
 /// Requests on their way to the spool, in order.

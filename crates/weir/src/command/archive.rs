@@ -245,6 +245,11 @@ fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitCode> {
     if done.waiting_for_readers {
         eprintln!("readers hold some of the old files; they are removed by the next writer, or the next compact");
     }
+    if done.too_large > 0 {
+        eprintln!(
+            "some segments have too much in one column to be merged with all others of their day; they stay smaller"
+        );
+    }
     if done.postponed > 0 {
         bail!("there is no room for a merged segment beside those that it replaces");
     }
